@@ -13,7 +13,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "secure master service", "", kApiServer},
       {"Services", "basic endpoint",
        "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster "
-       "WeightsTest.S77_S81_WithAllDrainedNewConnectionsAreRejectedAndOthersLive"},
+       "WeightsTest.ADrainedEndpointKeepsWhatItHasAndGetsNothingNew"},
       {"Services", "multiport endpoints", "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
       {"Services", "same port, different protocols",
        "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
@@ -30,7 +30,7 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Services", "endpoint lifecycle", "", kApiServer},
       {"Services", "delete a collection", "", kApiServer},
       {"Services", "source of a pod is preserved",
-       "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
+       "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster"},
       {"Services", "hairpin", "DecisionTable.Row/S97_S156_*_Hairpin"},
       {"Services", "up and down", "UpstreamTest.ServicesComeAndGoAndComeAgain"},
       {"Services", "recreated", "UpstreamTest.ServicesComeAndGoAndComeAgain"},
@@ -72,17 +72,20 @@ std::vector<UpstreamTest> UpstreamTests() {
        "EndpointChoice.Row/S45_S184_*_OnlyTerminatingOnesElsewhere"},
       {"Services", "publishNotReadyAddresses",
        "ConvertSliceTest.S22_S23_S24_CarriesEndpointsAndPorts"},
-      {"Services", "SCTP service", "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
+      {"Services", "SCTP service", "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
       {"Granular checks", "pod, node and endpoint to Service: http, udp, sctp",
-       "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
-      {"Granular checks", "update endpoints", "ChangeTest.EndpointsComeGoAndAreReplaced"},
+       "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster "
+       "DecisionTable.Row/S97_S156_*_Hairpin "
+       "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
+      {"Granular checks", "update endpoints",
+       "UpstreamTest.S33_S34_S340_ARollingUpdateLosesNoConnection"},
       {"Granular checks", "update nodePort", "UpstreamTest.S4_S8_PortsAndNodePortsChange"},
       {"Granular checks", "ClientIP affinity",
        "AffinityTest.S122_OneEndpointForAllAddressesOfAPort"},
       {"Granular checks", "large requests",
        "TransferTest.ALocalEndpointGetsEveryByte TransferTest.ARemoteEndpointGetsEveryByte"},
       {"Granular checks", "endpoints in the node's network",
-       "ClusterIpTest.S74_AnEndpointInTheNodesOwnNetworkIsReachedFromEverywhere"},
+       "AffinityTest.S79_S122_AnEndpointInTheNodesOwnNetwork"},
       {"Granular checks", "several Services with the same endpoints",
        "UpstreamTest.ServicesComeAndGoAndComeAgain"},
       {"Granular checks", "rules that are deleted come back", "DamageTest.S345_IsRepaired"},
@@ -111,12 +114,13 @@ std::vector<UpstreamTest> UpstreamTests() {
       {"Dual stack", "IPv4, IPv6, both orders",
        "ConvertServiceTest.S3_EachFamilyHasTheClusterIpOfItsPlace"},
       {"Dual stack", "pod, node and endpoint to Service: http, udp, sctp",
-       "ClusterIpTest.S74_S92_S93_S97_PodsKeepTheirSourceAddress"},
+       "DecisionTable.Row/S74_S78_S155_S169_S170_S175_S176_S177_S190_*_PolicyCluster "
+       "PinnedFlowTest.S157_S158_S159_EachPortHasItsOwnTarget"},
       {"Topology", "hints spread traffic evenly", "", kBridge},
       {"Topology", "traffic stays close to the client",
        "EndpointChoice.Row/S52_*_SameZone EndpointChoice.Row/S58_*_SameNode"},
       {"Service CIDRs", "several ServiceCIDRs",
-       "NodeRowsTest.S105ServiceCidrsAreTheUnionOfAllObjects"},
+       "ReconcilerNodeTest.S105ServiceCidrsAreTheUnionOfAllObjects"},
   };
 }
 

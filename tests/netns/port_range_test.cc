@@ -185,26 +185,6 @@ TEST_P(PortRangeTest, ARangeWithoutEndpointsDoesNotRejectConnectionsOfOtherServi
   }
 }
 
-TEST_P(PortRangeTest, ANodePortWithoutEndpointsIsRejectedInsideARange) {
-  ASSERT_OK_AND_ASSIGN(const auto server, EchoServer::Start(pod_a().netns()));
-  ASSERT_OK(server->Listen({{protocol(), pod_a().address(v6()), kNodePort, "pod-a"},
-                            {protocol(), pod_a().address(v6()), kNodePort + 1, "pod-a"}}));
-  AService ranged("shop/ranged");
-  ranged.ClusterIps(kWeb.v4, kWeb.v6)
-      .Port("range", kNodePort, protocol())
-      .ExternalIp(kNode.v4)
-      .ExternalIp(kNode.v6);
-  v1::Object object = ranged;
-  object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(kNodePort + 1);
-  AService single("shop/single");
-  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6)
-      .Port("one", kSinglePort, protocol())
-      .NodePort(kNodePort);
-  ASSERT_OK(agent().Apply(Objects{object, single} + RangedSlices({&pod_a()})));
-  EXPECT_EQ(ServerAt(client(), kNode, kNodePort + 1), "pod-a");
-  ExpectRejected(client(), kNode, kNodePort);
-}
-
 class UdpPortRangeTest : public PortRangeTest {
  protected:
   // All requests of a test to a port have the same source port.

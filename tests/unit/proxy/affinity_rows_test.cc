@@ -19,9 +19,6 @@ using ::testing::SizeIs;
 
 AService Sticky(uint32_t seconds = 10800) { return Web().Affinity(seconds); }
 
-// In the expected rows, a descriptor such as 194.0.0.1 consists of 192 + class, a byte for kind,
-// endpoint set and timer, and the group. A choice such as 0.1.0.2 consists of the Service port's
-// number and the endpoint's number.
 class AffinityRowsTest : public DesiredWorld {
  protected:
   const Affinity& Made() const { return *desired_.rows.ports.at(0).affinity; }
@@ -39,18 +36,6 @@ class AffinityRowsTest : public DesiredWorld {
     MakeAfter({slice});
   }
 };
-
-TEST_F(AffinityRowsTest, S122SlotsLeadToChoicesAndChoicesToEndpoints) {
-  MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1").Ready("10.0.0.2")});
-  EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 194.0.0.1",
-                                      "affinity-slots 0x1 . 0 : 0.1.0.1",
-                                      "affinity-endpoints 0.1.0.1 : 10.0.0.1 . 8080",
-                                      "affinity-slots 0x1 . 1 : 0.1.0.2",
-                                      "affinity-endpoints 0.1.0.2 : 10.0.0.2 . 8080"));
-  EXPECT_THAT(Texts(desired_.new_numbers),
-              ElementsAre("sticky group 1 of IPv4", "sticky port 1 of IPv4"));
-  EXPECT_THAT(Findings(), IsEmpty());
-}
 
 // A drained endpoint loses its affinity number, like a removed endpoint. Existing affinity records
 // with the old number no longer match.
@@ -72,15 +57,6 @@ TEST_F(AffinityRowsTest, S126AnEndpointThatReturnsOrIsNewGetsANumberThatWasNotUs
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1", "10.0.0.2 is 3"));
   ApplyEndpoints({"10.0.0.1", "10.0.0.9"});
   EXPECT_THAT(EndpointNumbers(), ElementsAre("10.0.0.1 is 1", "10.0.0.9 is 4"));
-}
-
-TEST_F(AffinityRowsTest, S127AnotherTimeoutIsAnotherTimerAndNothingElse) {
-  MakeAfter({Sticky(), WebSlice().Ready("10.0.0.1")});
-  MakeAfter({Sticky(90)});
-  EXPECT_THAT(OwnLines("service-ips"), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 193.1.0.1"));
-  EXPECT_THAT(desired_.new_numbers, IsEmpty());
-  EXPECT_THAT(desired_.old_numbers, IsEmpty());
-  EXPECT_THAT(timers_.seconds(), ElementsAre(10800, 90));
 }
 
 TEST_F(AffinityRowsTest, WithoutAFreePortNumberThereIsNoAffinityAndThatIsReported) {

@@ -50,14 +50,6 @@ class SnapshotTest : public ::testing::Test {
   Store store_;
 };
 
-TEST_F(SnapshotTest, NothingGoesBeforeTheEnd) {
-  const auto before = Stored();
-  store_.BeginSnapshot();
-  ApplyNew();
-  EXPECT_EQ(Stored(), before);
-  EXPECT_EQ(store_.dirty().size(), 0u);
-}
-
 TEST_F(SnapshotTest, TheEndRemovesWhatWasNotNamedOfEveryKind) {
   store_.BeginSnapshot();
   ApplyNew();
@@ -82,14 +74,6 @@ TEST_F(SnapshotTest, ASnapshotKeyCountsForItsKindOnly) {
   store_.AddToSnapshot(Kind::kService, "x/new");
   store_.EndSnapshot(2);
   EXPECT_THAT(Stored(), ElementsAre("Service x/new"));
-}
-
-TEST_F(SnapshotTest, WhatWasNamedBeforeASnapshotIsRemoved) {
-  store_.AddToSnapshot(Kind::kService, "x/old");
-  store_.BeginSnapshot();
-  ApplyNew();
-  store_.EndSnapshot(2);
-  EXPECT_EQ(Stored(), new_);
 }
 
 TEST_F(SnapshotTest, BeginningAgainForgetsWhatWasNamed) {

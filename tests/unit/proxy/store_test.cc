@@ -161,18 +161,6 @@ TEST_F(StoreTest, WhatIsReturnedGoesFirstInItsOrderAndOnce) {
   EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 1), Pair("ns/b", 2), Pair("ns/c", 3)));
 }
 
-TEST_F(StoreTest, EqualObjectsChangeNothing) {
-  const std::vector<Change> changes = {AService("ns/a").At("10.96.0.1").Port(80),
-                                       ASlice("ns/a-1", "ns/a").Port(80).Ready("10.0.0.1"),
-                                       ANode("n1", {"192.0.2.1"}),
-                                       AServiceCidr("default", {"10.96.0.0/16"})};
-  ApplySettled(changes);
-  const uint64_t node_version = store_.node_version();
-  Apply(changes);
-  EXPECT_EQ(store_.dirty().size(), 0u);
-  EXPECT_EQ(store_.node_version(), node_version);
-}
-
 TEST_F(StoreTest, EveryChangeOfANodeOrServiceCidrRaisesTheNodeVersion) {
   const Change changes[] = {ANode("n1", {"192.0.2.1"}),
                             ANode("n1", {"192.0.2.2"}),
@@ -187,14 +175,6 @@ TEST_F(StoreTest, EveryChangeOfANodeOrServiceCidrRaisesTheNodeVersion) {
   }
   EXPECT_THAT(store_.nodes(), IsEmpty());
   EXPECT_THAT(store_.service_cidrs(), IsEmpty());
-}
-
-TEST_F(StoreTest, RemovingWhatIsNotThereChangesNothing) {
-  Apply({NoService("ns/a"), NoSlice("ns/a-1"), Removal(Kind::kNode, "n1"),
-         Removal(Kind::kServiceCidr, "default")});
-  EXPECT_EQ(store_.dirty().size(), 0u);
-  EXPECT_EQ(store_.node_version(), 0u);
-  EXPECT_THAT(store_.Find("ns/a"), IsNull());
 }
 
 TEST_F(StoreTest, NothingIsLeftOfAServiceWithoutSlices) {
@@ -229,14 +209,6 @@ TEST_F(StoreTest, S29_AChangedZoneIsAChangeOfTheNode) {
   Apply({ANode("n1", {"192.0.2.1"}, "zb")});
   EXPECT_GT(store_.node_version(), before);
   EXPECT_EQ(store_.nodes().at("n1")->zone, "zb");
-}
-
-TEST_F(StoreTest, WhoLosesAnAddressIsDirtyToo) {
-  ApplySettled({AService("ns/b").At("10.96.0.1").Port(80)});
-  Apply({AService("ns/a").At("10.96.0.1").Port(80)});
-  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 2), Pair("ns/b", 2)));
-  Apply({NoService("ns/a")});
-  EXPECT_THAT(TakeAll(store_), ElementsAre(Pair("ns/a", 3), Pair("ns/b", 3)));
 }
 
 TEST_F(StoreTest, OnlyTheAffectedServicesAreMarked) {

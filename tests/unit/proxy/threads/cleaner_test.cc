@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/status_matchers.h"
 #include "tests/support/wait.h"
 #include "tests/unit/proxy/flow_text.h"
 #include "tests/unit/proxy/threads/fake_flow_table.h"
@@ -139,16 +138,6 @@ TEST_F(CleanerTest, S237NothingIsClearedBeforeTheStateIsComplete) {
   cleaner_->StateIsComplete();
   EXPECT_EQ(Round(0).services, 1u);
   EXPECT_THAT(Tracked(), SizeIs(1));
-}
-
-TEST_F(CleanerTest, S247AllServicesAreScannedAfterARepair) {
-  StartComplete();
-  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
-  EXPECT_THAT(Round(0).deleted, ElementsAre(0, 0));
-  table_.Add(Flow("10.96.0.1:53", "10.96.0.1:53"));  // While the rules were missing.
-  cleaner_->TablesRepaired();
-  EXPECT_THAT(Round(1).deleted, ElementsAre(1, 0));
-  EXPECT_THAT(Tracked(), IsEmpty());
 }
 
 TEST_F(CleanerTest, S347ChangesDuringARoundAreMergedIntoTheNext) {
@@ -319,15 +308,6 @@ TEST_F(CleanerHandshakeTest, S242_StaleHandshakesAreDeletedInTheSecondRound) {
   EXPECT_THAT(Tracked(), ElementsAre("10.96.0.1:80 10.0.0.1:80", "10.96.0.1:80 10.0.0.2:80",
                                      "10.96.0.1:80 10.0.0.2:80"));
   EXPECT_THAT(cleaner_->status().deleted_handshakes, ElementsAre(1, 1));
-}
-
-TEST_F(CleanerHandshakeTest, S242_AHandshakeWithANewEndpointIsDeletedInTheFirstRound) {
-  StartWithStale({"10.0.0.2:80"});
-  EXPECT_TRUE(Round(0).handshakes);
-  table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
-  cleaner_->Update({}, {.any = true, .added = {{HashOfService("ns/new"), Ip("10.0.0.2")}}});
-  EXPECT_THAT(Round(1).deleted_handshakes, ElementsAre(1, 0));
-  EXPECT_THAT(Tracked(), IsEmpty());
 }
 
 TEST_F(CleanerHandshakeTest, ChangesThatMakeNothingStaleStartNoRound) {
