@@ -49,9 +49,6 @@ class AffinityTest : public ServiceFlowTest {
   absl::Status Serve(const AService& service, const std::string& endpoints) {
     return agent().Apply(Objects{service} + Slices(*world(), "shop/web", endpoints));
   }
-  absl::Status Endpoints(const std::string& endpoints) {
-    return agent().Apply(Slices(*world(), "shop/web", endpoints));
-  }
 
   // Returns the endpoints that answered `count` connections.
   std::set<std::string> Answering(const Host& from, const Request& request,
@@ -109,27 +106,6 @@ TEST_P(AffinityTest, S123_PoliciesAndAffinity) {
   Request request = To(kExternalIp);
   request.source = kNodeSecond.in(v6());
   EXPECT_EQ(Ask(node(), request).seen_ip, At(node()));
-}
-
-TEST_P(AffinityTest, S126_WhoLeavesIsForgottenAtOnce) {
-  // The first case removes the endpoint, and the last case removes all endpoints. The other cases
-  // only exclude the endpoint from the endpoint set.
-  for (const std::string endpoints : {"L2", "L1:tx L2", "L1:st L2", ""}) {
-    SCOPED_TRACE(endpoints);
-    ASSERT_OK(Serve(Sticky(ExternalWeb("shop/web", kV)), "L1 L2"));
-    const Placement before = Place(To(kV));
-    EXPECT_EQ(Used(before), (Servers{"pod-a", "pod-b"}));
-    ASSERT_OK(Endpoints(endpoints));
-    ASSERT_OK(Endpoints("L1 L2"));
-    const Placement after = Place(To(kV));
-    EXPECT_GT(Moved(before, after), 0);
-    for (size_t i = 0; i < before.size(); ++i) {
-      if (before[i] == "pod-b" && !endpoints.empty()) {
-        EXPECT_EQ(after[i], "pod-b") << "client " << i;
-      }
-    }
-    ASSERT_OK(agent().Replace(Basics()));
-  }
 }
 
 // Tests an endpoint in the node's network namespace. The kernel itself reads the marks of packets
@@ -334,15 +310,6 @@ TEST_F(AffinityTimeTest, S127_AShorterTimeoutHoldsForRecordsThatAreRefreshed) {
   ASSERT_OK(Serve(kShortTimeout.count()));
   EXPECT_EQ(Place(kV), before);  // The change does not delete any affinity record.
   EXPECT_OK(SendUntilOneMoved(before, kV));
-}
-
-TEST_F(AffinityTimeTest, S127_ALongerTimeoutHoldsForRecordsThatAreRefreshed) {
-  ASSERT_OK(Serve(kShortTimeout.count()));
-  Place(kV, 4);
-  ASSERT_OK(Serve(3600));
-  const Placement refreshed = Place(kV);
-  ASSERT_OK(SendFor(1.3 * kShortTimeout));
-  EXPECT_EQ(Place(kV), refreshed);
 }
 
 // Each Service has its own timeout.

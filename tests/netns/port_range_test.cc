@@ -116,18 +116,6 @@ class PortRangeTest : public ServiceFlowTest {
 };
 INSTANTIATE_FLOWS(PortRangeTest);
 
-TEST_P(PortRangeTest, EachPortLeadsToTheSamePortOfAnEndpoint) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
-  for (const Host* from : {&pod_b(), &remote_pod(), &client(), &node()}) {
-    for (const Address& address : {kWeb, kExternalIp}) {
-      for (const uint16_t port : kInside) {
-        EXPECT_EQ(ServerAt(*from, address, port), absl::StrCat("pod-a/", port)) << from->name();
-      }
-    }
-    for (const uint16_t port : kOutside) ExpectRejected(*from, kWeb, port);
-  }
-}
-
 TEST_P(PortRangeTest, TheAnnotationEndPortsMakesARange) {
   AService service("shop/ranged");
   service.ClusterIps(kWeb.v4, kWeb.v6)
@@ -183,26 +171,6 @@ TEST_P(PortRangeTest, ARangeWithoutEndpointsDoesNotRejectConnectionsOfOtherServi
     EXPECT_EQ(ServerAt(*from, ClusterIp(11), 80), "node-process") << from->name();
     ExpectRejected(*from, kNode, kSinglePort);
   }
-}
-
-TEST_P(PortRangeTest, ANodePortWithoutEndpointsIsRejectedInsideARange) {
-  ASSERT_OK_AND_ASSIGN(const auto server, EchoServer::Start(pod_a().netns()));
-  ASSERT_OK(server->Listen({{protocol(), pod_a().address(v6()), kNodePort, "pod-a"},
-                            {protocol(), pod_a().address(v6()), kNodePort + 1, "pod-a"}}));
-  AService ranged("shop/ranged");
-  ranged.ClusterIps(kWeb.v4, kWeb.v6)
-      .Port("range", kNodePort, protocol())
-      .ExternalIp(kNode.v4)
-      .ExternalIp(kNode.v6);
-  v1::Object object = ranged;
-  object.mutable_service()->mutable_spec()->mutable_ports(0)->set_end_port(kNodePort + 1);
-  AService single("shop/single");
-  single.ClusterIps(ClusterIp(11).v4, ClusterIp(11).v6)
-      .Port("one", kSinglePort, protocol())
-      .NodePort(kNodePort);
-  ASSERT_OK(agent().Apply(Objects{object, single} + RangedSlices({&pod_a()})));
-  EXPECT_EQ(ServerAt(client(), kNode, kNodePort + 1), "pod-a");
-  ExpectRejected(client(), kNode, kNodePort);
 }
 
 class UdpPortRangeTest : public PortRangeTest {

@@ -145,19 +145,5 @@ TEST_P(StaleFlowsTest, S242_S244_AFlowStaysWithAnEndpointThatServes) {
   EXPECT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
 }
 
-// Renaming a Service port deletes flows to the port's previous endpoints, even if no EndpointSlice
-// changes.
-TEST_P(StaleFlowsTest, S237_AServiceOnlyChangeClearsFlowsToo) {
-  AService service = Web("shop/dns", kDns);
-  ASSERT_OK(agent().Apply(Objects{service} + WebSlices("shop/dns", {&pod_a()})));
-  ASSERT_EQ(AskFlow(pod_b(), kDns).server, "pod-a");
-  // Rename the port. No endpoint has a port with the new name.
-  AService renamed("shop/dns");
-  renamed.ClusterIps(kDns.v4, kDns.v6).Port("elsewhere", 80, Protocol::kUdp);
-  ASSERT_OK(agent().Apply({renamed}));
-  EXPECT_OK(
-      Eventually("a reject", [&] { return AskFlow(pod_b(), kDns).outcome == Outcome::kRejected; }));
-}
-
 }  // namespace
 }  // namespace svcmap::testing

@@ -23,6 +23,21 @@ class Silent {
 
 class StaleHandshakesTest : public ServiceFlowTest {
  protected:
+  // The kernel deletes an SCTP handshake after 3 s. With a longer time, only svcmapd can delete it.
+  void SetUp() override {
+    ServiceFlowTest::SetUp();
+    if (HasFatalFailure()) return;
+    ASSERT_OK(SetCookieWait("120"));
+  }
+  void TearDown() override {
+    if (world() == nullptr) return;
+    EXPECT_OK(SetCookieWait("3"));
+    ServiceFlowTest::TearDown();
+  }
+  absl::Status SetCookieWait(const std::string& seconds) {
+    return node().netns().WriteSysctl("net/netfilter/nf_conntrack_sctp_timeout_cookie_wait",
+                                      seconds);
+  }
   Answer Retry(const Host& from, const Address& address, uint16_t port = 80) {
     Request request = InVain(address, port);
     request.source_port = 5353;

@@ -9,7 +9,6 @@ namespace svcmap::testing {
 namespace {
 
 constexpr int kMaxEndpoints = 1000;
-constexpr int kSlices = 10;  // The last test uses slices of a thousand endpoints each.
 
 // One pod simulates thousands of pods, which have addresses in 10.244.64.0/18 and
 // fd00:10:244:4::/64.
@@ -30,13 +29,6 @@ class UniformityTest : public ServiceFamilyTest {
         bindings.push_back({Protocol::kTcp, Ip(i, v6), kPodPort, absl::StrCat(i)});
       }
     }
-    // Each wildcard socket answers for a slice of a thousand addresses. The socket's port
-    // identifies the slice.
-    for (int i = 0; i < kSlices; ++i) {
-      const std::string name = absl::StrCat("slice-", i);
-      bindings.push_back({Protocol::kTcp, "0.0.0.0", SlicePort(i, false), name});
-      bindings.push_back({Protocol::kTcp, "::", SlicePort(i, true), name});
-    }
     ASSERT_OK(many_->Listen(bindings));
   }
   static void TearDownTestSuite() { many_.reset(); }
@@ -45,10 +37,6 @@ class UniformityTest : public ServiceFamilyTest {
     return v6 ? absl::StrCat("fd00:10:244:4::", absl::Hex(i + 1))
               : absl::StrCat("10.244.", 64 + i / 250, ".", i % 250 + 1);
   }
-  static uint16_t SlicePort(int slice, bool v6) {
-    return static_cast<uint16_t>(9000 + slice + (v6 ? 100 : 0));
-  }
-
   static Objects Serving(int endpoints) {
     ASlice slice("shop/web");
     slice.Port("tcp", kPodPort);
@@ -90,20 +78,6 @@ TEST_P(UniformityTest, S38_EachOfNEndpointsGetsItsShare) {
       EXPECT_LT(ChiSquare(tally, endpoints), ChiSquareBound(endpoints - 1)) << tally.ToString();
     }
   }
-}
-
-TEST_P(UniformityTest, TenThousandEndpointsInTenSlicesAllServe) {
-  Objects objects = {Web("shop/web", kWeb)};
-  for (int i = 0; i < kSlices; ++i) {
-    ASlice slice("shop/web");
-    slice.Named(absl::StrCat("web-", i)).Port("tcp", SlicePort(i, v6()));
-    for (int k = 0; k < 1000; ++k) slice.Endpoint(Ip(i * 1000 + k, v6()), kAgentNode);
-    objects.push_back(slice);
-  }
-  ASSERT_OK(agent().Apply(objects));
-  const Tally tally = Draw(3000);
-  EXPECT_EQ(tally.by_server.size(), 10u) << tally.ToString();
-  EXPECT_LT(ChiSquare(tally, kSlices), ChiSquareBound(kSlices - 1)) << tally.ToString();
 }
 
 }  // namespace

@@ -122,21 +122,5 @@ TEST_P(WeightsTest, ADrainedEndpointKeepsWhatItHasAndGetsNothingNew) {
   }
 }
 
-TEST_P(WeightsTest, S77_S81_WithAllDrainedNewConnectionsAreRejectedAndOthersLive) {
-  ASSERT_OK(agent().Apply(Objects{ExternalWeb("shop/web", kWeb)} +
-                          WeightedSlices("shop/web", {{&pod_a(), 1}})));
-  ASSERT_OK_AND_ASSIGN(TcpFlow open, TcpFlow::Open(pod_b().netns(), To(kWeb)));
-  ASSERT_EQ(AskFlow(pod_b()).server, "pod-a");
-  AfterACleanup([&] { ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 0}}))); });
-  for (const Address& address : {kWeb, kExternalIp, kLoadBalancerIp}) {
-    EXPECT_EQ(Ask(client().netns(), To(address)).outcome, Outcome::kRejected);
-    EXPECT_EQ(Ask(client().netns(), To(address, Protocol::kUdp)).outcome, Outcome::kRejected);
-  }
-  EXPECT_OK(open.Exchange(10'000));
-  EXPECT_EQ(AskFlow(pod_b()).server, "pod-a");
-  ASSERT_OK(agent().Apply(WeightedSlices("shop/web", {{&pod_a(), 1}})));
-  EXPECT_EQ(Ask(client().netns(), To(kWeb)).server, "pod-a");
-}
-
 }  // namespace
 }  // namespace svcmap::testing

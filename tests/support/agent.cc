@@ -269,8 +269,8 @@ absl::Status Agent::WaitUntilSaved() {
     if (!status.ok()) return true;
     const auto& synced = status->saved_state().synced();
     const auto& commit = status->last_commit().time();
-    return std::pair(synced.seconds(), synced.nanos()) >
-           std::pair(commit.seconds(), commit.nanos());
+    return status->saved_state().error().empty() && std::pair(synced.seconds(), synced.nanos()) >
+                                                        std::pair(commit.seconds(), commit.nanos());
   });
   if (saved) return status.status();
   return impl_->WithLog(

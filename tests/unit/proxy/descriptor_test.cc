@@ -139,36 +139,5 @@ TEST(DescriptorTest, DescriptorsOfAnAddressDifferByKindClassGroupSetAndTimer) {
   }
 }
 
-// A later run finds the elements of a Service port through the descriptor.
-TEST(DescriptorTest, TheGroupCanBeParsed) {
-  for (const char* address : {"10.96.0.1", "fd00::1"}) {
-    for (const DispatchKind kind : kKinds) {
-      for (const uint32_t endpoints : {0u, 1u, 16u, 17u, 251u, 65535u}) {
-        for (const uint32_t group : {1u, 0x1234u, 0xffffu}) {
-          Descriptor descriptor{.kind = kind, .endpoints = endpoints, .group = group};
-          DescriptorParts parts = ParseDescriptor(descriptor.For(Ip(address)));
-          EXPECT_EQ(parts.kind, kind);
-          EXPECT_EQ(parts.group, group);
-          EXPECT_EQ(parts.capacity, PickCapacity(PickClassFor(endpoints)));
-          EXPECT_FALSE(parts.sticky);
-
-          descriptor.sticky = {.timer = 31, .local = group == 1};
-          parts = ParseDescriptor(descriptor.For(Ip(address)));
-          EXPECT_EQ(parts.kind, kind);
-          EXPECT_EQ(parts.group, group);
-          ASSERT_TRUE(parts.sticky);
-          EXPECT_EQ(parts.sticky->timer, 31);
-          EXPECT_EQ(parts.sticky->local, group == 1);
-        }
-      }
-    }
-    const Descriptor large{.endpoints = 3, .group = kMaxGroup};
-    EXPECT_EQ(ParseDescriptor(large.For(Ip(address))).group, kMaxGroup);
-    const Descriptor hashed{.endpoints = 1021, .group = 7, .pick_by = PickBy::kClientAndPort};
-    EXPECT_EQ(ParseDescriptor(hashed.For(Ip(address))).group, 7u);
-    EXPECT_EQ(ParseDescriptor(hashed.For(Ip(address))).capacity, 1021u);
-  }
-}
-
 }  // namespace
 }  // namespace svcmap::proxy

@@ -101,9 +101,6 @@ class ExplainTest : public ::testing::Test {
   void LocalAndRemote() {
     Slice([](ASlice& slice) { slice.Local(kL1).Ready(kR1); });
   }
-  void RemoteOnly() {
-    Slice([](ASlice& slice) { slice.Ready(kR1).Ready(kR2); });
-  }
 
   Explained Ask(const std::string& to, uint16_t port, const std::string& from,
                 const std::string& in_interface = "", Protocol protocol = Protocol::kTcp) {
@@ -157,14 +154,6 @@ void Ranges(AService& service) {
   service.SourceRange("192.0.2.0/24").SourceRange("203.0.113.0/25");
 }
 
-TEST_F(ExplainTest, TheServicePortIsNamed) {
-  Web();
-  LocalAndRemote();
-  const Explained explained = Ask(kClusterIp, 80, kPod);
-  EXPECT_EQ(explained.service_key, "shop/web");
-  EXPECT_EQ(explained.port.name, "http");
-}
-
 TEST_F(ExplainTest, APortOfARangeLeadsToTheSamePort) {
   Apply({AService("shop/ranged")
              .At("10.96.3.9")
@@ -190,30 +179,58 @@ TEST_F(ExplainTest, APortOfARangeLeadsToTheSamePort) {
   EXPECT_TRUE(std::any_of(explanation.steps.begin(), explanation.steps.end(), is_range));
 }
 
-TEST_F(ExplainTest, APortOfARangeHasSourceRangesAndPicksByHash) {
-  ruleset_.port_ranges = true;
-  AService service("shop/ranged");
-  service.At("10.96.3.9")
-      .LoadBalancer(kVip)
-      .Port(1000, "range")
-      .EndPort(2000)
-      .Pick(PickBy::kClient, 251);
-  Ranges(service);
-  Apply({service, ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Local(kL1).Ready(kR1)});
-  EXPECT_EQ(Outcome(One(kVip, 1500, kBlocked)), "DROP");
-  EXPECT_EQ(Outcome(One(kVip, 1500, "node")), "c m");
-  const Explanation explanation = One("10.96.3.9", 1500, kPod);
-  EXPECT_THAT(StepOf(explanation, "pick"), HasSubstr(" port 1500 from a table with 251 slots"));
-  ASSERT_THAT(explanation.endpoints, SizeIs(2));
-  EXPECT_EQ(explanation.endpoints[0].slots + explanation.endpoints[1].slots, 251u);
-}
-
-TEST_F(ExplainTest, APortOfARangeHasSessionAffinity) {
-  ruleset_.port_ranges = true;
-  Apply({AService("shop/ranged").At("10.96.3.9").Port(1000, "range").EndPort(2000).Affinity(90),
-         ASlice("shop/ranged-1", "shop/ranged").Port(1, "range").Ready(kR1)});
-  EXPECT_THAT(StepOf(One("10.96.3.9", 1500, kPod), "affinity"),
-              HasSubstr("a client keeps its endpoint for 90 s"));
+TEST_F(ExplainTest, S12_S32_S33_S34_S82_S84_S100_S122_TheStepNamesTheReason) {
+  const auto none = [](ASlice&) {};
+  const auto both = [](ASlice& slice) { slice.Local(kL1).Ready(kR1); };
+  const auto plain = [](AService&) {};
+  const auto hinted = [](const EndpointHints& local, const EndpointHints& remote) {
+    return [=](ASlice& slice) { slice.Local(kL1).Hinted(local).Ready(kR1).Hinted(remote); };
+  };
+  const struct {
+    const char* what;
+    std::function<void(AService&)> service;
+    std::function<void(ASlice&)> slice;
+    const char* to;
+    uint16_t port;
+    const char* text;
+    const char* from = kPod;
+    Protocol protocol = Protocol::kTcp;
+  } cases[] = {
+      {"filter", plain, none, kClusterIp, 80, "rejected with a TCP reset"},
+      {"filter", plain, none, kClusterIp, 443, "rejected with a TCP reset"},
+      {"filter", plain, none, kClusterIp, 80, "rejected with ICMP port unreachable", kPod,
+       Protocol::kUdp},
+      {"service", plain, both, kClusterIp, 443,
+       "clusterIP of shop/web, which does not have this port (S-82)"},
+      {"service", plain, none, kVip, 443, "address of shop/web"},
+      {"firewall", [](AService& service) { service.SourceRange("2001:db8::/32"); }, both, kVip, 80,
+       "all sources are allowed", kBlocked},
+      {"policy", [](AService& service) { service.ExternalLocal().RouteWithoutLocal(); },
+       [](ASlice& slice) { slice.Ready(kR1).Ready(kR2); }, kExternal, 80,
+       "svcmap/no-local-endpoint"},
+      {"endpoints", plain, hinted({.zones = {"za"}}, {.zones = {"zb"}}), kClusterIp, 80,
+       "topology hints: endpoints for zone za"},
+      {"endpoints", plain, hinted({.nodes = {"n1"}}, {.nodes = {"n2"}}), kClusterIp, 80,
+       "topology hints: endpoints for node n1"},
+      {"endpoints", plain, both, kClusterIp, 80,
+       "all ready endpoints; topology hints do not apply"},
+      {"endpoints", ExternalLocal,
+       [](ASlice& slice) { slice.Endpoint(kL1, kServingTerminating, true).Ready(kR1); }, kVip, 80,
+       "no endpoint on this node is ready: terminating endpoints that are still serving (S-34)",
+       kOutside},
+      {"endpoints", plain, [](ASlice& slice) { slice.Endpoint(kR1, kServingTerminating); },
+       kClusterIp, 80,
+       "no endpoint is ready: all terminating endpoints that are still serving (S-33)"},
+      {"affinity", [](AService& service) { service.Affinity(10800); }, both, kClusterIp, 80,
+       "keeps its endpoint for 10800 s"},
+      {"pick", [](AService& service) { service.Pick(PickBy::kClient, 251); }, both, kClusterIp, 80,
+       "from a table with 251 slots"},
+  };
+  for (const auto& c : cases) {
+    Web(c.service);
+    Slice(c.slice);
+    EXPECT_THAT(StepOf(One(c.to, c.port, c.from, c.protocol), c.what), HasSubstr(c.text));
+  }
 }
 
 TEST_F(ExplainTest, S18_S28_SlicesThatBelongToNoServiceAreNamed) {
@@ -234,41 +251,12 @@ TEST_F(ExplainTest, S18_S28_SlicesThatBelongToNoServiceAreNamed) {
   EXPECT_EQ(slices(), "");
 }
 
-TEST_F(ExplainTest, WithoutLocalEndpointsExternalAddressesMayBeRouted) {
-  const auto edit = [](AService& service) { service.ExternalLocal().RouteWithoutLocal(); };
-  RemoteOnly();
-  Web(edit);
-  EXPECT_THAT(StepOf(One(kExternal, 80, kPod), "policy"), HasSubstr("svcmap/no-local-endpoint"));
-}
-
-TEST_F(ExplainTest, S100TheResponseDependsOnTheProtocol) {
-  Web();
-  const auto response = [&](uint16_t port, Protocol protocol) {
-    return StepOf(One(kClusterIp, port, kPod, protocol), "filter");
-  };
-  EXPECT_THAT(response(80, Protocol::kTcp), HasSubstr("rejected with a TCP reset"));
-  EXPECT_THAT(response(443, Protocol::kTcp), HasSubstr("rejected with a TCP reset"));
-  EXPECT_THAT(response(80, Protocol::kUdp), HasSubstr("rejected with ICMP port unreachable"));
-}
-
-TEST_F(ExplainTest, S82PortOrProtocolThatTheServiceHasNot) {
-  Web();
-  LocalAndRemote();
-  EXPECT_THAT(StepOf(One(kClusterIp, 443, kPod), "service"),
-              HasSubstr("clusterIP of shop/web, which does not have this port (S-82)"));
-}
-
 TEST_F(ExplainTest, S104WhatComesInForTheNodeItselfPassesNeitherForwardNorOutput) {
   const std::string bound = kNode;  // The clusterIP is also an address of the node.
   Apply({AService("shop/bound").At(bound).Port(53)});
   EXPECT_EQ(Row(bound, 80), "untouched, REJECT, untouched");
   Apply({NoService("shop/bound"), AServiceCidr("more", {"192.0.2.0/24"})});
   EXPECT_EQ(Row(bound, 80), "untouched, DROP, untouched");
-}
-
-TEST_F(ExplainTest, S84_OtherPortsOfAnAddressAreNotModified) {
-  Web();
-  EXPECT_THAT(StepOf(One(kVip, 443, kPod), "service"), HasSubstr("address of shop/web"));
 }
 
 TEST_F(ExplainTest, S86NodePortsAreNotModifiedWhereTheyAreNotAccepted) {
@@ -307,12 +295,6 @@ TEST_F(ExplainTest, S113NodePortsOnLocalhostAreForwarded) {
   EXPECT_THAT(StepOf(One("127.0.0.1", kExplainedNodePort, "node"), "service"), no_node_port);
 }
 
-TEST_F(ExplainTest, S12RangesOfTheOtherFamilyDoNotCount) {
-  Web([](AService& service) { service.SourceRange("2001:db8::/32"); });
-  LocalAndRemote();
-  EXPECT_THAT(StepOf(One(kVip, 80, kBlocked), "firewall"), HasSubstr("all sources are allowed"));
-}
-
 TEST_F(ExplainTest, S116WithoutASourceTheRangesAreNamedAndPodsOutsideOfThemDropped) {
   Web(Ranges);
   LocalAndRemote();
@@ -343,38 +325,6 @@ TEST_F(ExplainTest, S98AnEndpointThatIsAClusterIpIsReported) {
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "filter"), HasSubstr("S-98"));
 }
 
-TEST_F(ExplainTest, S32TheTopologyModeIsNamed) {
-  Web();
-  const auto hint = [this](const EndpointHints& local, const EndpointHints& remote) {
-    Slice([&](ASlice& slice) { slice.Local(kL1).Hinted(local).Ready(kR1).Hinted(remote); });
-  };
-  hint({.zones = {"za"}}, {.zones = {"zb"}});
-  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
-              HasSubstr("topology hints: endpoints for zone za"));
-  EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kL1));
-  hint({.nodes = {"n1"}}, {.nodes = {"n2"}});
-  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
-              HasSubstr("topology hints: endpoints for node n1"));
-  LocalAndRemote();
-  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "endpoints"),
-              HasSubstr("all ready endpoints; topology hints do not apply"));
-}
-
-TEST_F(ExplainTest, S33AndS34TerminatingEndpointsAreReported) {
-  Web(ExternalLocal);
-  Slice([](ASlice& slice) { slice.Endpoint(kL1, kServingTerminating, true).Ready(kR1); });
-  EXPECT_THAT(EndpointTexts(One(kClusterIp, 80, kPod)), ElementsAre(kR1));  // S-183
-  EXPECT_THAT(
-      StepOf(One(kVip, 80, kOutside), "endpoints"),
-      HasSubstr("no endpoint on this node is ready: terminating endpoints that are still serving "
-                "(S-34)"));
-  Slice([](ASlice& slice) { slice.Endpoint(kR1, kServingTerminating); });
-  EXPECT_THAT(
-      StepOf(One(kClusterIp, 80, kPod), "endpoints"),
-      HasSubstr("no endpoint is ready: all terminating endpoints that are still serving (S-33)"));
-  EXPECT_EQ(Outcome(One(kVip, 80, kOutside)), "DROP");  // S-184
-}
-
 TEST_F(ExplainTest, ResetsOfStaleConnectionsAreReported) {
   Web([](AService& service) { service.ResetStaleTcp(true); });
   LocalAndRemote();
@@ -386,13 +336,6 @@ TEST_F(ExplainTest, ResetsOfStaleConnectionsAreReported) {
   reset_stale_tcp_ = true;
   Web([](AService&) {});
   EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "resets"), HasSubstr("connection is reset if"));
-}
-
-TEST_F(ExplainTest, S122AffinityIsReported) {
-  Web([](AService& service) { service.Affinity(10800); });
-  LocalAndRemote();
-  EXPECT_THAT(StepOf(One(kClusterIp, 80, kPod), "affinity"),
-              HasSubstr("keeps its endpoint for 10800 s"));
 }
 
 TEST_F(ExplainTest, S66AndS67AnInterfaceThatIsNotNamedIsExplainedBothWays) {

@@ -24,22 +24,6 @@ inline std::string Text(const nft::FlowEnd& end) {
   return (v4 ? address : "[" + address + "]") + ":" + std::to_string(end.port);
 }
 
-inline std::vector<std::string> Texts(const std::vector<nft::FlowEnd>& ends) {
-  std::vector<std::string> texts;
-  for (const nft::FlowEnd& end : ends) texts.push_back(Text(end));
-  return texts;
-}
-
-// Returns "10.0.0.1:53", or "10.0.0.1:53-60" for a port range.
-inline std::vector<std::string> Texts(const std::vector<FlowDestination>& destinations) {
-  std::vector<std::string> texts;
-  for (const FlowDestination& destination : destinations) {
-    texts.push_back(Text(destination.first) +
-                    (destination.is_range() ? "-" + std::to_string(destination.last) : ""));
-  }
-  return texts;
-}
-
 inline std::vector<EndpointAddress> Endpoints(const std::vector<std::string>& texts) {
   std::vector<EndpointAddress> endpoints;
   for (const std::string& text : texts) {

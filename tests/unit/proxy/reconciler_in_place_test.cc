@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,26 +28,7 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
     }
     return service;
   }
-
-  // Leaves the source range 10.0.0.0/25 in the kernel, because its removal is rejected.
-  void LeaveSourceRange() {
-    Settle({WithLoadBalancer().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
-    Apply({WithLoadBalancer()});
-    ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-    ASSERT_FALSE(reconciler_.leftovers().empty());
-    fault_ = Fault::kReject;
-    EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
-  }
 };
-
-TEST_F(ReconcilerInPlaceTest, S126GrowthRewritesNothing) {
-  Settle({Web().Affinity(10800), Slice("shop/web", 2)});
-  WriteRecord();
-  Apply({AService("shop/more").At("10.96.0.2").Port(80), Slice("shop/more", 12000, 2)});
-  EXPECT_FALSE(SyncAll().recreated);
-  EXPECT_TRUE(HasRecord());
-  ExpectConverged();
-}
 
 // svcmapd rewrites a large set if many ranges must be removed, because removing the ranges one by
 // one blocks a CPU for some time.
@@ -77,40 +57,6 @@ TEST_F(ReconcilerInPlaceTest, S116ManyRangesGoOneByOneIfTheTablesCannotBeRead) {
   EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
   EXPECT_FALSE(result.recreated);
   kernel_.InterruptReads(0);
-  ExpectConverged();
-}
-
-// The kernel makes new ranges visible after all other elements of a commit.
-TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
-  Settle({WithLoadBalancer(), Slice("shop/web", 2)});
-  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.1.0/25")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  ASSERT_THAT(sent_, SizeIs(3)) << "ranges, restriction, marker";
-  const auto adds_only = [](const nft::Transaction& transaction, SetIndex set) {
-    transaction.ForEachElement([set](nft::Verb verb, const nft::ElementView& element) {
-      EXPECT_EQ(verb, nft::Verb::kAdd);
-      EXPECT_EQ(element.set.set, set);
-    });
-  };
-  EXPECT_EQ(sent_[0].element_count(), 2u);
-  adds_only(sent_[0], kFirewallSources);
-  EXPECT_EQ(sent_[1].element_count(), 1u);
-  adds_only(sent_[1], kFirewallIps);
-  ExpectConverged();
-  sent_.clear();
-  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
-  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
-  EXPECT_THAT(sent_, SizeIs(1)) << "the IP was already restricted";
-  ExpectConverged();
-}
-
-// The kernel rejects a range that overlaps with an existing one.
-TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesThatWereNotRemoved) {
-  LeaveSourceRange();
-  Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});
-  EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
-  const SyncResult result = Sync();
-  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
   ExpectConverged();
 }
 
@@ -211,64 +157,6 @@ TEST_F(ReconcilerInPlaceTest, ARewriteDeletesWhatIsUnknownAfterItsCommit) {
   RemoveLeftovers(reconciler_);
   EXPECT_THAT(Operations(sent_.back()), ::testing::ElementsAre("- endpoints 0x4d . 0"));
   ExpectConverged();
-}
-
-// Runs a reconciler, then a second reconciler on the same kernel.
-class ReconcilerRestartTest : public ReconcilerInPlaceTest {
- protected:
-  void SetUp() override {
-    Settle({AService("shop/aged").At("10.96.9.9").Port(80).Affinity(10800), Slice("shop/aged", 1)});
-    Settle(State());
-    Settle({Slice("shop/web", 1), NoService("shop/aged"), NoSlice("shop/aged-1")});
-    Settle({Slice("shop/web", 3)});  // Affinity number 1 is kept. Numbers 4 and 5 are new.
-    before_ = Records();
-    ASSERT_THAT(before_, Contains("affinity-endpoints 0.2.0.5 : 10.1.0.2 . 8080 \"shop/web:\""));
-    WriteRecord();
-  }
-  std::vector<Change> State() const {
-    return {Web().Affinity(10800), Slice("shop/web", 3),
-            AService("shop/six").At("10.96.0.6").Port(80).Affinity(60), Slice("shop/six", 2, 6)};
-  }
-  Lines Records() {
-    Lines lines;
-    for (const std::string& line : Contents(kernel_)) {
-      if (line.rfind("affinity-endpoints", 0) == 0) lines.push_back(line);
-    }
-    return lines;
-  }
-  void Notify(Reconciler& next, const std::vector<Change>& changes) {
-    for (const Change& change : changes) next.store().Apply(change, ++sequence_);
-  }
-  void SyncAll(Reconciler& next, size_t limit) {
-    fault_ = Fault::kNone;
-    for (int i = 0; i < 20 && next.Pending(); ++i) EXPECT_OK(next.Sync(limit).error);
-    EXPECT_FALSE(next.Pending());
-    RemoveLeftovers(next);
-  }
-
-  Lines before_;
-};
-
-TEST_F(ReconcilerRestartTest, S126RecordsAndNumbersStay) {
-  Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
-  Notify(next, State());
-  EXPECT_EQ(next.Sync(SIZE_MAX).outcome, Outcome::kNothing);
-  RemoveLeftovers(next);
-  EXPECT_TRUE(HasRecord());
-  EXPECT_EQ(Records(), before_);
-  EXPECT_EQ(Contents(kernel_), Additions(DesiredRows(next)));
-}
-
-TEST_F(ReconcilerRestartTest, S126EndpointsOfTheMeantimeGetNewNumbers) {
-  Reconciler next(kernel_, {.node_name = "n1"});
-  ASSERT_EQ(next.Adopt().value(), Received::kPreviousRules);
-  Notify(next, State());
-  Notify(next, {Slice("shop/web", 4)});
-  SyncAll(next, SIZE_MAX);
-  before_.push_back("affinity-endpoints 0.2.0.6 : 10.1.0.3 . 8080 \"shop/web:\"");
-  std::sort(before_.begin(), before_.end());
-  EXPECT_EQ(Records(), before_);
 }
 
 // Counts the waits for packets.

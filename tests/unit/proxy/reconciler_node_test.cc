@@ -77,5 +77,17 @@ TEST_F(ReconcilerNodeTest, S65TheNodesPodCidrIsFollowed) {
   EXPECT_THAT(sync(Removal(Kind::kNode, "n1")), ::testing::SizeIs(2)) << "S-71";
 }
 
+TEST_F(ReconcilerNodeTest, S105ServiceCidrsAreTheUnionOfAllObjects) {
+  Settle({AServiceCidr("a", {"10.96.0.0/16", "fd00:96::/112"}),
+          AServiceCidr("b", {"10.96.0.0/16", "10.97.0.0/16"})});
+  EXPECT_THAT(Contents(kernel_),
+              ElementsAre("service-cidrs 10.96.0.0", "service-cidrs 10.98.0.0 end",
+                          "service-cidrs fd00:96::", "service-cidrs fd00:96::1:0 end"));
+  Settle({Removal(Kind::kServiceCidr, "b")});
+  EXPECT_THAT(Contents(kernel_),
+              ElementsAre("service-cidrs 10.96.0.0", "service-cidrs 10.97.0.0 end",
+                          "service-cidrs fd00:96::", "service-cidrs fd00:96::1:0 end"));
+}
+
 }  // namespace
 }  // namespace svcmap::proxy::test

@@ -256,21 +256,6 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
   }
 }
 
-// For example, `nft flush ruleset ip` deletes only the table with rows of Services.
-TEST_F(RepairTest, ADeletedTableIsWrittenInBoundedCommitsIfTheOtherOneHasNoServices) {
-  Settle({Slice("shop/web", 12000)});
-  ASSERT_TRUE(kernel_.ForeignDropTable(kV4));
-  FindMissingTable({.table = true});
-  const SyncResult result = Sync();
-  EXPECT_EQ(result.outcome, Outcome::kCommitted);
-  EXPECT_THAT(sent_.front().creations(), SizeIs(1));
-  for (const nft::Transaction& transaction : sent_) {
-    EXPECT_LE(transaction.element_count(), kElementsPerCommit);
-  }
-  ExpectConverged();
-  EXPECT_FALSE(reconciler_.WorkLeft().suspects);
-}
-
 TEST_F(RepairTest, ManyMissingElementsAreAddedInBoundedCommits) {
   constexpr int kEndpoints = 12000;
   Settle({Slice("shop/web", kEndpoints)});
@@ -311,16 +296,6 @@ TEST_F(RepairTest, AGroupOfAPlanThatFailedIsNotUsedBeforeItsRowsAreDeleted) {
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   ApplyRepair();
   ExpectConverged();
-}
-
-TEST_F(RepairTest, TheNumberOfElementsShowsThatNotificationsWereLost) {
-  Remove(kServiceIps);
-  Remove(kEndpoints);
-  const Row endpoint = EndpointRow({kV4, kEndpoints}, 77, 0, {*IpAddress::Parse("192.0.2.66"), 80});
-  ASSERT_TRUE(kernel_.ForeignAddElement(endpoint.view()));
-  reconciler_.MarkSuspect(Lost());
-  EXPECT_GE(ApplyRepair(), 1);
-  ExpectRepaired();
 }
 
 TEST_F(RepairTest, AnAuditFindsUnreportedChanges) {
@@ -365,17 +340,6 @@ TEST_F(RepairTest, ARepairThatFailsIsRetriedAndInTheEndEverythingIsWritten) {
   EXPECT_TRUE(reconciler_.Pending());
   EXPECT_TRUE(Sync().recreated);
   ExpectRepaired();
-}
-
-TEST_F(RepairTest, AnUnknownOutcomeOfARepairIsSeenByLookingAgain) {
-  for (const Fault fault : {Fault::kUnknownCommitted, Fault::kUnknownNotCommitted}) {
-    reconciler_.MarkSuspect(Remove(kServiceIps));
-    fault_ = fault;
-    EXPECT_EQ(reconciler_.Repair().outcome, RepairResult::Outcome::kFailed);
-    fault_ = Fault::kNone;
-    EXPECT_EQ(ApplyRepair(), fault == Fault::kUnknownCommitted ? 0 : 1);
-    ExpectRepaired();
-  }
 }
 
 }  // namespace

@@ -4,23 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "tests/support/status_matchers.h"
 #include "tests/unit/proxy/reconciler_world.h"
 
 namespace svcmap::proxy::test {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
 using ::testing::SizeIs;
 
 TEST_F(ReconcilerTest, WithNothingToWriteTheKernelIsNotAsked) {
@@ -152,36 +148,6 @@ TEST_F(ReconcilerTest, ALargePlanAddsSlotsOfAffinityGroupsAfterTheirEndpoints) {
   }
   EXPECT_GT(ahead, 1) << "commits with slots before the change";
   ExpectConverged();
-}
-
-// Groups of ports with and without session affinity may have the same number.
-TEST(ReconcilerPortRangeTest, AMovedPortIsAddedAfterItsGroup) {
-  nft::FakeKernel kernel(FullTables());
-  ReconcilerOptions options{.node_name = "n1"};
-  options.ruleset.port_ranges = true;
-  Reconciler reconciler(kernel, options);
-  Lines sent;
-  kernel.SetFaultHook([&](const nft::Transaction& transaction) {
-    std::ranges::copy(Operations(transaction), std::back_inserter(sent));
-    sent.push_back("commit");
-    return nft::FakeKernel::Fault::kNone;
-  });
-  uint64_t sequence = 0;
-  const auto sync = [&](const std::vector<Change>& changes) {
-    for (const Change& change : changes) reconciler.store().Apply(change, ++sequence);
-    sent.clear();
-    EXPECT_EQ(reconciler.Sync(SIZE_MAX).outcome, SyncResult::Outcome::kCommitted);
-  };
-  sync({AService("shop/web").At("10.96.0.1").Port(1024).EndPort(1279), Slice("shop/web", 1),
-        AService("shop/a").At("10.96.0.2").Port(80).Affinity(60), Slice("shop/a", 1, 2),
-        AService("shop/b").At("10.96.0.3").Port(80).Affinity(60), Slice("shop/b", 1, 3)});
-  sync({AService("shop/web").At("10.96.0.1").Port(1024), Slice("shop/a", 2, 2),
-        Slice("shop/b", 2, 3)});
-  ASSERT_THAT(sent, Contains("+ affinity-slots 0x2 . 1 : 0.2.0.2"));
-  sent.erase(std::ranges::find(sent, "commit"), sent.end());
-  EXPECT_THAT(sent, IsSupersetOf({std::string("+ endpoints 0x2 . 0 : 10.1.0.0 . 8080"),
-                                  std::string("+ service-ips 10.96.0.1 . tcp . 1024 : 1.0.0.2 "
-                                              "\"shop/web:\"")}));
 }
 
 TEST_F(ReconcilerTest, FindingsOfTheNodeStandUntilTheirCauseIsGone) {

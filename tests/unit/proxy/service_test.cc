@@ -18,35 +18,11 @@ using ::testing::IsEmpty;
 
 using DesiredServiceTest = DesiredWorld;
 
-TEST_F(DesiredServiceTest, NothingIsWantedOfWhatIsNotProxied) {
-  const struct {
-    const char* name;
-    std::vector<Change> changes;
-  } cases[] = {
-      {"unknown", {}},
-      {"only slices", {WebSlice().Ready("10.0.0.1")}},
-      {"not proxied", {Web().NotProxied(), WebSlice().Ready("10.0.0.1")}},
-      {"no clusterIP in any family", {AService("shop/web").Port(80).External("192.0.2.1")}},
-  };
-  for (const auto& c : cases) {
-    store_ = Store();
-    Apply(c.changes);
-    EXPECT_TRUE(Make().rows.empty()) << c.name;
-    EXPECT_THAT(desired_.new_numbers, IsEmpty()) << c.name;
-  }
-}
-
 TEST_F(DesiredServiceTest, AnAddressKeepsItsFirstRole) {
   MakeAfter({Web().External("10.96.0.1").External("192.0.2.1").LoadBalancer("192.0.2.1"),
              WebSlice().Ready("10.0.0.1")});
   EXPECT_THAT(OwnLines(), ElementsAre("service-ips 10.96.0.1 . tcp . 80 : 1.0.0.1",
                                       "service-ips 192.0.2.1 . tcp . 80 : 65.0.0.1"));
-}
-
-TEST_F(DesiredServiceTest, AFamilyWithoutClusterIpIsNotThere) {  // S-3
-  MakeAfter({Web().NodePort(30080).External("2001:db8::1")});
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                      "no-endpoint-nodeports 192.0.2.7 . tcp . 30080"));
 }
 
 TEST_F(DesiredServiceTest, WeightsAreSlotsAndWhoStaysKeepsItsOwn) {
@@ -154,15 +130,6 @@ TEST_F(DesiredServiceTest, OfTooManyEndpointsTheFirstOnesAreUsedAndThatIsReporte
               ElementsAre(HasSubstr("Too many: 65536: exceeds svcmap's limit of 65535")));
 }
 
-TEST_F(DesiredServiceTest, ANodePortGivesWayToAnExactClaimWithoutAFinding) {  // S-94
-  node_.node_port_addresses = Ips({"192.0.2.7", "192.0.2.8"});
-  MakeAfter({Web().NodePort(30080),
-             AService("shop/exact").At("10.96.0.2").Port(30080).External("192.0.2.7")});
-  EXPECT_THAT(OwnLines(), ElementsAre("no-endpoint-services 10.96.0.1 . tcp . 80",
-                                      "no-endpoint-nodeports 192.0.2.8 . tcp . 30080"));
-  EXPECT_THAT(Findings(), IsEmpty());
-}
-
 TEST_F(DesiredServiceTest, S16_AHealthCheckPortThatAnotherServiceHasIsReported) {
   MakeAfter({AService("shop/older").At("10.96.0.2").HealthCheck(32000).Created(1),
              Web().HealthCheck(32000).Created(2), WebSlice().Ready("10.0.0.1")});
@@ -251,6 +218,42 @@ TEST_F(DesiredServiceTest, ManyPortsAndSlicesWithOtherNamesHaveFewFindings) {
   }
   Make();
   EXPECT_EQ(Findings().size(), 10u);
+}
+
+// Returns the rows for loadBalancerSourceRanges (docs/specification.md, section 3.5).
+class FirewallRowsTest : public DesiredWorld {
+ protected:
+  static AService Balanced() { return Web().LoadBalancer("203.0.113.1"); }
+  Lines Firewall(const AService& service) {
+    MakeAfter({service});
+    return OwnLines("firewall-");
+  }
+};
+
+TEST_F(FirewallRowsTest, S118AnUnknownNodeIsLoopback) {
+  node_.own_ip[0] = Ip("127.0.0.1");
+  EXPECT_THAT(Firewall(Balanced().SourceRange("127.0.0.0/8")),
+              ElementsAre("firewall-ips 203.0.113.1 . tcp . 80",
+                          "firewall-sources 203.0.113.1 . tcp . 80 . 127.0.0.0/8",
+                          "firewall-sources 203.0.113.1 . tcp . 80 . 203.0.113.1"));
+}
+
+TEST_F(FirewallRowsTest, S116RangesThatDoNotFitAllowNoSource) {
+  AService service = Balanced().At("fd00:96::1").LoadBalancer("2001:db8:9::1");
+  service.SourceRange("fd00:5::/64");
+  for (size_t i = 0; i <= kMaxSourceRows; ++i) {
+    service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) + ".0/25");
+  }
+  EXPECT_THAT(Firewall(service),
+              ElementsAre("firewall-ips 203.0.113.1 . tcp . 80",
+                          "firewall-ips 2001:db8:9::1 . tcp . 80",
+                          "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
+  EXPECT_THAT(
+      Findings(),
+      ElementsAre("Service shop/web: spec.loadBalancerSourceRanges: Too many: 4097: svcmap's limit "
+                  "is 4096 ranges of all Services together, counted for each IPv4 load balancer IP "
+                  "and port, or protocol of port ranges; the IPv4 load balancer IPs of the Service "
+                  "accept no traffic"));
 }
 
 }  // namespace

@@ -74,6 +74,10 @@ TEST_F(UdpFlowsTest, S237WhichChangesMakeAServiceDue) {
     flows_.Update("ns/dns", c.after);
     EXPECT_EQ(flows_.due(), c.due) << c.name;
   }
+  flows_ = UdpFlows();
+  Settled("ns/dns", Dns({"10.96.0.1:53"}, {}));
+  flows_.Update("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}));
+  EXPECT_TRUE(flows_.due()) << "the first endpoint";
 }
 
 TEST_F(UdpFlowsTest, SinglePortsOfOtherServicesAreNoPartOfARange) {
@@ -117,22 +121,6 @@ TEST_F(UdpFlowsTest, AnEndpointOfARangeRepliesFromTheDestinationPort) {
         << c.destination << " " << c.answers;
   }
   EXPECT_TRUE(flows_.IsStale({.original = sent.reply, .reply = sent.original})) << "turned around";
-}
-
-TEST_F(UdpFlowsTest, S237TheFirstEndpointMakesAServiceDue) {
-  Settled("ns/dns", Dns({"10.96.0.1:53"}, {}));
-  flows_.Update("ns/dns", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}));
-  EXPECT_TRUE(flows_.due());
-}
-
-TEST_F(UdpFlowsTest, ARoundTakesAllThatIsDueAsItIsThen) {
-  flows_.Update("ns/a", Dns({"10.96.0.1:53"}, {"10.0.0.1:53"}));
-  flows_.Update("ns/b", Dns({"10.96.0.2:53"}, {"10.0.0.2:53"}));
-  flows_.Update("ns/a", Dns({"10.96.0.1:53"}, {"10.0.0.3:53"}));
-  EXPECT_EQ(Round({Flow("10.96.0.1:53", "10.0.0.1:53"), Flow("10.96.0.1:53", "10.0.0.3:53"),
-                   Flow("10.96.0.2:53", "10.0.0.2:53"), Flow("10.96.0.2:53", "10.0.0.1:53")}),
-            (std::vector{true, false, false, true}));
-  EXPECT_FALSE(flows_.due());
 }
 
 // The Service is deleted first, then its EndpointSlices and pods. The cleaner deletes the flows
@@ -240,13 +228,6 @@ TEST_F(StaleFlowsTest, S238_S241_S242_S244_S245_S246_FlowsToServingEndpointsAreK
   ExpectEverywhere(true, "10.64.1.99:53");
 }
 
-TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
-  for (const std::string at :
-       {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
-    EXPECT_TRUE(flows_.IsStale(Flow(at, at))) << at;
-  }
-}
-
 // The conntrack entry of an untranslated packet was deleted, and a later reply created this flow
 // in the opposite direction.
 TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {
@@ -271,35 +252,76 @@ TEST_F(StaleFlowsTest, S248OtherPortsOfTheSameAddressesAreNotModified) {
     EXPECT_FALSE(flows_.IsStale(Flow(at, "10.0.0.2:53"))) << at;
     EXPECT_FALSE(flows_.IsStale(Flow(at, "10.64.1.99:53"))) << at;
   }
-}
-
-// svcmapd checks a nodePort only at the node's addresses. kube-proxy deletes flows to this port
-// at any address (S-240).
-TEST_F(StaleFlowsTest, S240TheNodePortCountsAtTheNodesAddressesOnly) {
+  // svcmapd checks a nodePort only at the node's addresses. kube-proxy deletes flows to this port
+  // at any address (S-240).
   EXPECT_FALSE(flows_.IsStale(Flow("203.0.113.7:30053", "203.0.113.7:30053")));
   EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.2:30053", "10.0.0.2:53")));
 }
 
-// svcmapd differs from kube-proxy, which ignores a port without serving endpoints, so that
-// clients keep sending to a deleted pod.
-TEST_F(UdpFlowsTest, S239WithoutServingEndpointsAllFlowsAreStale) {
-  Settled("ns/dns", Dns({"10.96.0.10:53"}, {}));
-  EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53")));
-  EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53")));
-  EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.11:53", "10.0.0.1:53")));
+TEST_F(StaleFlowsTest, S240FlowsToAddressesOfAnOlderServiceAreNotModified) {
+  store_.Apply(AService("ns/older")
+                   .At("10.96.0.11")
+                   .External("198.51.100.1")
+                   .Port(53, "", Protocol::kUdp)
+                   .Created(1),
+               2);
+  store_.Apply(AService("ns/younger")
+                   .At("10.96.0.12")
+                   .External("198.51.100.1")
+                   .External("198.51.100.2")
+                   .Port(53, "", Protocol::kUdp)
+                   .Created(2),
+               2);
+  flows_ = UdpFlows();
+  before_ = {};
+  flows_.Update("ns/younger", MakeUdpPorts(store_.Find("ns/younger"), &Make("ns/younger").rows));
+  EXPECT_FALSE(flows_.IsStale(Flow("198.51.100.1:53", "10.0.0.9:53")));
+  EXPECT_TRUE(flows_.IsStale(Flow("198.51.100.2:53", "10.0.0.9:53")));
 }
 
-// A virtual switch with a separate conntrack zone tracks pods' packets before translation.
-TEST_F(UdpFlowsTest, S241UntranslatedFlowsOfOtherZonesAreNotModified) {
-  Settled("ns/dns", Dns({"10.96.0.10:53"}, {"10.0.0.1:53"}));
-  EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.10:53", "10.96.0.10:53", 7)));
-  EXPECT_TRUE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.2:53", 7)));
-  EXPECT_FALSE(flows_.IsStale(Flow("10.96.0.10:53", "10.0.0.1:53", 7)));
-}
-
-TEST_F(UdpFlowsTest, S242AnEndpointAtTheServicesOwnAddressIsOne) {
-  Settled("ns/dns", Dns({"172.16.0.1:53"}, {"172.16.0.1:53"}));
-  EXPECT_FALSE(flows_.IsStale(Flow("172.16.0.1:53", "172.16.0.1:53")));
+TEST_F(UdpFlowsTest, S239_S241_S242_FlowsOfAServiceAreStaleWithoutTheirEndpoint) {
+  const struct {
+    const char* name;
+    Names destinations, endpoints;
+    const char* to;
+    const char* answers;
+    uint16_t zone;
+    bool stale;
+  } cases[] = {
+      // svcmapd differs from kube-proxy, which ignores a port without serving endpoints, so that
+      // clients keep sending to a deleted pod.
+      {"no endpoint (S-239)", {"10.96.0.10:53"}, {}, "10.96.0.10:53", "10.0.0.1:53", 0, true},
+      {"not translated", {"10.96.0.10:53"}, {}, "10.96.0.10:53", "10.96.0.10:53", 0, true},
+      {"another address", {"10.96.0.10:53"}, {}, "10.96.0.11:53", "10.0.0.1:53", 0, false},
+      // A virtual switch with a separate conntrack zone tracks pods' packets before translation.
+      {"zone, not translated (S-241)",
+       {"10.96.0.10:53"},
+       {"10.0.0.1:53"},
+       "10.96.0.10:53",
+       "10.96.0.10:53",
+       7,
+       false},
+      {"zone, gone", {"10.96.0.10:53"}, {"10.0.0.1:53"}, "10.96.0.10:53", "10.0.0.2:53", 7, true},
+      {"zone, endpoint",
+       {"10.96.0.10:53"},
+       {"10.0.0.1:53"},
+       "10.96.0.10:53",
+       "10.0.0.1:53",
+       7,
+       false},
+      {"an endpoint at the Service's own address (S-242)",
+       {"172.16.0.1:53"},
+       {"172.16.0.1:53"},
+       "172.16.0.1:53",
+       "172.16.0.1:53",
+       0,
+       false},
+  };
+  for (const auto& c : cases) {
+    flows_ = UdpFlows();
+    Settled("ns/dns", Dns(c.destinations, c.endpoints));
+    EXPECT_EQ(flows_.IsStale(Flow(c.to, c.answers, c.zone)), c.stale) << c.name;
+  }
 }
 
 TEST_F(UdpFlowsTest, S240AFlowStaysIfItHasAnEndpointOfAnyFormerService) {

@@ -15,7 +15,6 @@
 namespace svcmap::proxy::test {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -202,38 +201,6 @@ TEST_P(DryRunPropertyTest, TellsWhatTheRealThingDoesAndLeavesNothingBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, DryRunPropertyTest, ::testing::Range(1u, 4u));
-
-class DryRunTest : public ReconcilerTest {
- protected:
-  DryRun Try(const std::vector<Change>& changes) {
-    return reconciler_.Try([&] {
-      for (const Change& change : changes) reconciler_.store().Apply(change, sequence_);
-    });
-  }
-};
-
-TEST_F(DryRunTest, RewritingIsReported) {
-  Settle({Web(), WebSlice().Ready("10.1.0.1")});
-  const DryRun timer = Try({Web().Affinity(77)});
-  EXPECT_FALSE(timer.recreates);
-  EXPECT_THAT(Operations(timer.rows), ::testing::Contains(HasSubstr("+ affinity-slots")));
-  const DryRun many = Try({Slice("shop/web", 5000)});
-  EXPECT_FALSE(many.recreates);
-  EXPECT_EQ(many.rows.element_count(), 5000u - 1 + 2);
-  EXPECT_FALSE(Try({Web().Affinity(kDefaultAffinitySeconds)}).recreates);
-  ExpectConverged();
-}
-
-// A row that two Services share is deleted with the second Service, even if neither Service has
-// been written yet.
-TEST_F(DryRunTest, SharedRowsThatWaitAreCounted) {
-  Apply({Web(), WebSlice().Local("10.1.0.1"), AService("shop/api").At("10.96.0.2").Port(80),
-         ASlice("shop/api-1", "shop/api").Port(8080).Local("10.1.0.1")});
-  const DryRun reported = Try({NoSlice("shop/api-1")});
-  EXPECT_THAT(Operations(reported.rows), ::testing::Not(::testing::Contains(HasSubstr("hairpin"))));
-  const DryRun both = Try({NoSlice("shop/api-1"), NoSlice("shop/web-1")});
-  EXPECT_THAT(Operations(both.rows), ::testing::Contains(HasSubstr("- hairpin-connections")));
-}
 
 using DryRunLoopTest = LoopTest;
 

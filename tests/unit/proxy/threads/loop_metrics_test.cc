@@ -11,19 +11,8 @@ using ::testing::Pair;
 
 class LoopMetricsTest : public LoopTest {
  protected:
-  ChangeCounts Changes() { return loop_->status().changes; }
   ChangeCounts Waiting() { return loop_->status().pending_changes; }
 };
-
-TEST_F(LoopMetricsTest, S275_S277_ChangesCountAlsoWhereTheyChangeNothing) {
-  Start();
-  const std::vector<Change> changes = {Web(), WebSlice().Ready("10.1.0.1"),
-                                       WebSlice().Ready("10.1.0.2")};
-  Await(Submit(changes));
-  Await(Submit(changes));
-  EXPECT_EQ(Changes().services, 2u);
-  EXPECT_EQ(Changes().slices, 4u);
-}
 
 TEST_F(LoopMetricsTest, S274_S276_ChangesWaitUntilTheyAreInTheKernel) {
   Start();

@@ -1,6 +1,5 @@
 // Tests of repairs in the loop: another process changes svcmapd's tables, a batch fails because of
 // the damage, or the kernel sends no notification.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -107,27 +106,6 @@ TEST_F(LoopRepairTest, TheTablesWereVerifiedUntilTheForeignChangeWasReported) {
   AwaitVerified();
 }
 
-TEST_F(LoopRepairTest, WhatIsNotInTheKernelYetIsSeenAndForHowLong) {
-  StartServing();
-  for (int turn = 0; turn < 2; ++turn) loop_->Call([](Reconciler&) {});
-  EXPECT_FALSE(loop_->status().oldest_unsynced);
-  const auto before = std::chrono::steady_clock::now();
-  gate_.Close();
-  Answer answer = Submit(Numbered(1, 3));
-  gate_.AwaitWaiter();
-  const auto unsynced = loop_->status().oldest_unsynced;
-  ASSERT_TRUE(unsynced);
-  EXPECT_GE(*unsynced, before);
-  Answer second = Submit(Numbered(2, 3));
-  EXPECT_EQ(loop_->status().oldest_unsynced, unsynced) << "the oldest counts (S-251)";
-  gate_.Open();
-  Await(answer);
-  Await(second);
-  loop_->Call([](Reconciler&) {});
-  loop_->Call([](Reconciler&) {});
-  EXPECT_FALSE(loop_->status().oldest_unsynced);
-}
-
 TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackIsNotUnsynced) {
   ASSERT_NO_FATAL_FAILURE(StartAfterPreviousRun());
   EXPECT_EQ(Await(Submit(Numbered(1, 3))).outcome, Outcome::kPending);
@@ -135,14 +113,6 @@ TEST_F(LoopRepairTest, S251ABatchThatIsHeldBackIsNotUnsynced) {
   loop_->Call([](Reconciler&) {});
   EXPECT_FALSE(loop_->status().oldest_unsynced);
   EXPECT_FALSE(loop_->status().verified);
-}
-
-TEST_F(LoopRepairTest, ItTurnsWhenAskedTo) {
-  Start();
-  const uint64_t before = loop_->Turn();
-  loop_->Call([](Reconciler&) {});
-  loop_->Call([](Reconciler&) {});
-  EXPECT_GT(loop_->Turn(), before);
 }
 
 TEST_F(LoopRepairTest, S259HealthChecksAreReportedWhenTheyChangeAndNotOtherwise) {

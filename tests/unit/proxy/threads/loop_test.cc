@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,22 +21,6 @@ using ::testing::Le;
 using ::testing::SizeIs;
 
 constexpr size_t kMarkerElements = 4;
-
-TEST_F(LoopTest, AnswersComeInTheOrderOfTheBatches) {
-  Start();
-  std::vector<int> order;
-  std::promise<void> last;
-  for (int i = 0; i < 50; ++i) {
-    loop_->Submit({.changes = Numbered(i % 7, i % 5), .done = [&, i](const BatchResult&) {
-                     order.push_back(i);
-                     if (i == 49) last.set_value();
-                   }});
-  }
-  ASSERT_EQ(last.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
-  std::vector<int> ascending(50);
-  std::iota(ascending.begin(), ascending.end(), 0);
-  EXPECT_EQ(order, ascending);
-}
 
 TEST_F(LoopTest, WhatComesDuringACommitIsMergedAndTheLatestWins) {
   StartServing();
@@ -285,27 +268,6 @@ TEST_F(LoopTest, TheStatusHasOnlyFindingsThatApply) {
   EXPECT_THAT(*loop_->status().findings, SizeIs(1));
   Await(Submit({NoService("shop/web")}));
   EXPECT_THAT(*loop_->status().findings, IsEmpty());
-}
-
-TEST_F(LoopTest, StatusTellsWhatIsServed) {
-  Start();
-  EXPECT_EQ(loop_->status().phase, Phase::kWaiting);
-  std::vector<Change> changes = Numbered(1, 3);
-  changes.push_back(ANode("n1", {"192.0.2.1"}));
-  changes.push_back(AServiceCidr("c", {"10.96.0.0/16"}));
-  Await(Submit(std::move(changes)));
-  const LoopStatus status = loop_->status();
-  EXPECT_EQ(status.phase, Phase::kServing);
-  EXPECT_EQ(status.revision, 2u);
-  EXPECT_EQ(status.services, 1u);
-  EXPECT_EQ(status.slices, 1u);
-  EXPECT_EQ(status.nodes, 1u);
-  EXPECT_EQ(status.service_cidrs, 1u);
-  EXPECT_EQ(status.service_ports, 1u);
-  EXPECT_EQ(status.pending_services, 0u);
-  EXPECT_EQ(status.commits, 2u);
-  EXPECT_EQ(status.recreations, 1u);
-  EXPECT_EQ(status.elements[0][kEndpoints], 3);
 }
 
 TEST_F(LoopTest, ManyThreadsMaySubmitCallAndAsk) {

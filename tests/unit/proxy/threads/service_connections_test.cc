@@ -63,14 +63,6 @@ class ConnectionReaderTest : public LoopTest {
   int problems_ = 0;
 };
 
-TEST_F(ConnectionReaderTest, EveryAddressIsReportedEvenWithoutConnections) {
-  Count("10.96.0.1", 3);
-  Count("10.96.0.77", 9);  // No Service has this address.
-  const auto reader = Reader();
-  EXPECT_THAT(Lines(reader), ElementsAre("shop/first 10.96.255.1 0", "shop/web 10.96.0.1 3",
-                                         "shop/web fd00:96::1 0"));
-}
-
 TEST_F(ConnectionReaderTest, MoreServicesThanAreAskedForAtOnceAreAllTold) {
   std::vector<Change> changes;
   for (int i = 0; i < 1100; ++i) changes.push_back(Numbered(i, 0)[0]);
@@ -142,40 +134,6 @@ TEST_F(ConnectionReaderTest, WhenTheLoopHasStoppedTheLastCountsAreReported) {
   EXPECT_EQ(Lines(reader), before);
   const auto late = Reader();
   EXPECT_THAT(Lines(late), IsEmpty());
-}
-
-// A range has one counter for each address, instead of one for each port.
-TEST(RangeConnectionsTest, TheRangesOfAnAddressAndProtocolShareACounter) {
-  const RulesetOptions options{.port_ranges = true};
-  nft::FakeKernel kernel{MakeTables(options)};
-  Reconciler reconciler{kernel, {.node_name = "n1", .ruleset = options}};
-  Loop loop(reconciler, {});
-  loop.Start(Received::kNothing);
-  auto promise = std::make_shared<std::promise<BatchResult>>();
-  loop.Submit({.changes = {AService("shop/web")
-                               .At("10.96.0.1")
-                               .Port(80, "http")
-                               .Port(80, "a")
-                               .EndPort(90)
-                               .Port(1000, "b")
-                               .EndPort(2000)},
-               .done = [promise](BatchResult result) { promise->set_value(std::move(result)); }});
-  ASSERT_EQ(Await(promise->get_future()).outcome, BatchResult::Outcome::kCommitted);
-
-  PacketCounts counts[2];
-  const IpAddress address = *IpAddress::Parse("10.96.0.1");
-  const auto count = [&](const nft::FieldBytes& key, uint64_t connections) {
-    counts[0][{key.bytes().begin(), key.bytes().end()}] = connections;
-  };
-  count(ServiceIpKey(address, Protocol::kTcp, 80), 3);
-  count(AddressAndProtocolKey(address, Protocol::kTcp), 5);
-  ConnectionReader reader(loop, {.read = [&](Family family) { return counts[Index(family)]; },
-                                 .on_problem = [](const absl::Status&) {},
-                                 .rest = 0,
-                                 .patience = svcmap::testing::kHangLimit});
-  EXPECT_THAT(*reader.Read(),
-              ElementsAre(ServiceConnections{"shop/web", Protocol::kTcp, 80, address, 80, 3},
-                          ServiceConnections{"shop/web", Protocol::kTcp, 0, address, 0, 5}));
 }
 
 }  // namespace
