@@ -110,6 +110,7 @@ absl::Status UseCa(SSL_CTX* context, const TlsMaterial& material, const TlsFiles
 
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files, const TlsFiles& names) {
   TlsMaterial material;
+  material.server_name = files.server_name;
   for (const auto& [path, name, text] :
        {std::tuple(&files.certificate, &names.certificate, &material.certificate),
         std::tuple(&files.key, &names.key, &material.key),
