@@ -75,11 +75,6 @@ std::string NewNonce() {
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
-const etcdserverpb::RangeResponse& RangeOf(const TxnResponse& response, int index) {
-  static const auto* none = new etcdserverpb::RangeResponse;
-  return index < response.responses_size() ? response.responses(index).response_range() : *none;
-}
-
 }  // namespace
 
 absl::Status AddVersion(const api::ConvertedChange& converted, Versions& versions) {
@@ -182,7 +177,7 @@ absl::Status Store::Elect() {
   if (absl::IsNotFound(answer.status())) lease_ = 0;  // The lease has expired.
   if (!answer.ok()) return answer.status();
   leader_revision_ = answer->header().revision();
-  for (const etcdserverpb::KeyValue& pair : RangeOf(*answer, 0).kvs()) {
+  for (const etcdserverpb::KeyValue& pair : answer->responses(0).response_range().kvs()) {
     if (pair.value() != leader_value_) {
       return absl::FailedPreconditionError(
           absl::StrCat(leader_key_, ": another Store is elected: ", api::Quote(pair.value())));
@@ -250,10 +245,9 @@ absl::Status Store::Read() {
   read.add_success()->mutable_request_range()->set_key(leader_key_);
   const absl::StatusOr<TxnResponse> found = connection_.TxnAtAnyEndpoint(read, kTimeout);
   if (!found.ok()) return found.status();
-  if (found->responses_size() != 2) return absl::InternalError("etcd has answered incompletely");
   head_ = {};
   head_revision_ = 0;
-  for (const etcdserverpb::KeyValue& pair : RangeOf(*found, 0).kvs()) {
+  for (const etcdserverpb::KeyValue& pair : found->responses(0).response_range().kvs()) {
     const absl::StatusOr<Head> head = ParseHead(pair.value());
     if (!head.ok()) {
       return absl::NotFoundError(absl::StrCat(head_key_, ": ", head.status().message()));
@@ -262,7 +256,7 @@ absl::Status Store::Read() {
     head_revision_ = pair.mod_revision();
   }
   leader_.clear();
-  for (const etcdserverpb::KeyValue& pair : RangeOf(*found, 1).kvs()) {
+  for (const etcdserverpb::KeyValue& pair : found->responses(1).response_range().kvs()) {
     leader_ = absl::StrCat(leader_key_,
                            ": a Store is the elected writer and replaces changes of other "
                            "writers: ",
@@ -335,7 +329,7 @@ absl::Status Store::Write(const std::vector<Change>& changes, size_t begin, size
   head_revision_ = answer->header().revision();
   if (!answer->succeeded()) {
     // If the answer of another endpoint was lost, etcd has already applied the transaction.
-    const auto& heads = RangeOf(*answer, 0).kvs();
+    const auto& heads = answer->responses(0).response_range().kvs();
     const absl::StatusOr<Head> found =
         heads.empty() ? absl::NotFoundError("") : ParseHead(heads[0].value());
     if (!found.ok() || *found != next) {

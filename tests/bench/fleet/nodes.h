@@ -57,14 +57,14 @@ class Node : public Progress {
   // With `loses_change`, the agent ignores the first change after the initial list.
   Node(etcd::EtcdOptions options, bool loses_change)
       : loses_change_(loses_change),
-        client_(etcd::Client::Start(std::move(options), mirror_)),
+        client_(std::move(options), mirror_),
         agent_([this] { Acknowledge(); }) {}
   ~Node() {
     mirror_.End();
     agent_.join();
   }
 
-  etcd::FollowerFacts facts() const { return client_->facts(); }
+  etcd::FollowerFacts facts() const { return client_.facts(); }
   // Must not be called while changes arrive.
   uint64_t digest() const { return objects_.digest(); }
 
@@ -74,7 +74,7 @@ class Node : public Progress {
   bool loses_change_;
   ObjectSet objects_;
   etcd::Mirror mirror_;
-  const std::unique_ptr<etcd::Client> client_;
+  const etcd::Client client_;
   std::thread agent_;
 };
 
