@@ -222,7 +222,8 @@ int RunComplete(const std::vector<std::string>& words, const std::string& addres
     const auto target = ParseTarget(address.empty() ? std::string(kDefaultAddress) : address);
     const auto tls = ReadTlsFiles({.certificate = ValueOf(words, "--tls-cert"),
                                    .key = ValueOf(words, "--tls-key"),
-                                   .ca = ValueOf(words, "--tls-ca")});
+                                   .ca = ValueOf(words, "--tls-ca"),
+                                   .server_name = ValueOf(words, "--tls-server-name")});
     if (!bundle.empty()) {
       const auto reader = BundleReader::Open(bundle);
       if (reader.ok()) names = NamesOf(**reader, completion);

@@ -57,6 +57,10 @@ void Describe(CLI::App& app, Words& words) {
       ->type_name("FILE");
   app.add_option("--tls-key", words.tls.key, "PEM file of the client certificate's private key")
       ->type_name("FILE");
+  app.add_option("--tls-server-name", words.tls.server_name,
+                 "Name that the agent's certificate must contain; requires --tls-ca\n"
+                 "[default: the host of the address]")
+      ->type_name("HOST");
   app.add_option("--timeout", words.timeout,
                  "Time to wait for the connection and for each response [default: 10s]")
       ->type_name("DURATION");

@@ -24,7 +24,6 @@ absl::Status FleetReader::ReadFleet() {
   read.add_success()->mutable_request_range()->set_key(fleet::AskKey(options_.status_prefix));
   const absl::StatusOr<TxnResponse> found = connection_.TxnAtAnyEndpoint(read, kEtcdTimeout);
   if (!found.ok()) return found.status();
-  if (found->responses_size() != 2) return absl::InternalError("etcd has answered incompletely");
   const auto& heads = found->responses(0).response_range().kvs();
   if (heads.empty()) return absl::NotFoundError(head_key + ": the key does not exist");
   const absl::StatusOr<fleet::Head> head = fleet::ParseHead(heads[0].value());

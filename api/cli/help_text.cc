@@ -194,8 +194,8 @@ apply   writes the objects of manifests to etcd
 
 status, nodes, wait and serve read the status that svcmap-etcd --status-prefix writes to etcd. They do not
 connect to the nodes. explain connects to the address that svcmap-etcd --agent-address has written,
-with --tls-ca, --tls-cert and --tls-key. If svcmapd of the node cannot be reached, explain prints
-the status of the node in etcd and exits with code 3.
+with --tls-ca, --tls-cert, --tls-key and --tls-server-name. If svcmapd of the node cannot be reached,
+explain prints the status of the node in etcd and exits with code 3.
 A sequence number is the "seq" of a transaction of the writer.
 "wait" requests a new status from each node, and prints up to 10 missing nodes at the timeout.
 "apply" is for fleets without a controller. It writes only the objects that differ from etcd.

@@ -78,6 +78,7 @@ std::string ProbeTls(const std::string& target, const TlsMaterial& tls) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   const UniqueFd fd = Connect(host, target.substr(colon + 1));
   if (!fd.ok()) return "";
+  if (!tls.server_name.empty()) host = tls.server_name;
   ERR_clear_error();
   const Context context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   // Any name marks a file that exists. Errors would contain the names, so these are not the
@@ -120,6 +121,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMa
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // Ignores $http_proxy.
   // Prevents the channel from sharing connections with other channels.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (!tls.server_name.empty()) arguments.SetSslTargetNameOverride(tls.server_name);
   return grpc::CreateCustomChannel(target,
                                    tls.ca.empty()
                                        ? grpc::InsecureChannelCredentials()

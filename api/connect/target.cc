@@ -67,12 +67,15 @@ absl::StatusOr<std::string> ParseTarget(std::string_view address) {
 }
 
 absl::Status CheckTlsFlags(const TlsFiles& tls, std::string_view address) {
-  const bool any = !tls.ca.empty() || !tls.certificate.empty() || !tls.key.empty();
-  if (!any) return absl::OkStatus();
+  if ((tls.ca + tls.certificate + tls.key + tls.server_name).empty()) return absl::OkStatus();
   if (!address.starts_with(kTcp)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--tls-ca, --tls-cert and --tls-key require a tcp:// address, but the address is ",
+        "--tls-ca, --tls-cert, --tls-key and --tls-server-name require a tcp:// address, but the "
+        "address is ",
         Quote(address)));
+  }
+  if (tls.ca.empty() && !tls.server_name.empty()) {
+    return absl::InvalidArgumentError("--tls-server-name requires --tls-ca");
   }
   if (tls.certificate.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError(tls.key.empty() ? "--tls-cert requires --tls-key"

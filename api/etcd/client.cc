@@ -1,132 +1,100 @@
 #include "api/etcd/client.h"
 
-#include <grpcpp/grpcpp.h>
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "api/etcd/watch_call.h"
-#include "api/source/stop_flag.h"
 
 namespace svcmap::etcd {
 
 using Clock = Follower::Clock;
 
-// Sends the requests that the Follower chooses and passes the results to it. Only the worker thread
-// uses the Follower.
-class Client::Worker {
- public:
-  Worker(EtcdOptions options, Mirror& mirror)
-      : follower_(options.follower, mirror),
-        connection_(std::move(options)),
-        thread_([this] { Run(); }) {}
+Client::Client(EtcdOptions options, Mirror& mirror)
+    : follower_(options.follower, mirror),
+      connection_(std::move(options)),
+      thread_([this] { Run(); }) {}
 
-  ~Worker() {
-    stop_.Set();
-    {
-      const std::lock_guard lock(mutex_);
-      if (context_ != nullptr) context_->TryCancel();
-    }
-    thread_.join();
-  }
-
-  FollowerFacts facts() const {
+Client::~Client() {
+  stop_.Set();
+  {
     const std::lock_guard lock(mutex_);
-    return facts_;
+    if (context_ != nullptr) context_->TryCancel();
   }
-
- private:
-  void Run() {
-    while (stop_.WaitUntil(follower_.not_before())) {
-      const Follower::Request request = follower_.Next(Clock::now());
-      if (absl::Status status = connection_.Connect(); !status.ok()) {
-        follower_.Failed(status, Clock::now());
-      } else {
-        grpc::ClientContext context;
-        SetContext(&context);
-        if (request.read) {
-          Read(request, context);
-        } else {
-          malloc_trim(0);  // A list before the watch takes several times the size of the objects.
-          Watch(request, context);
-        }
-        SetContext(nullptr);
-      }
-      if (follower_.TakeReconnect()) connection_.Drop();
-      Publish();
-    }
-  }
-
-  void Read(const Follower::Request& request, grpc::ClientContext& context) {
-    const absl::StatusOr<etcdserverpb::TxnResponse> response =
-        connection_.Txn(*request.read, request.timeout, context);
-    if (stop_.is_set()) return;
-    if (!response.ok()) return follower_.Failed(response.status(), Clock::now());
-    follower_.Read(*response, Clock::now());
-  }
-
-  void Watch(const Follower::Request& request, grpc::ClientContext& context) {
-    using Result = WatchCall::Result;
-    const std::unique_ptr<etcdserverpb::Watch::Stub> stub =
-        etcdserverpb::Watch::NewStub(connection_.channel());
-    etcdserverpb::WatchResponse response;
-    WatchCall call(*stub, context);
-    Result result = call.AwaitStart(follower_.silence_deadline());
-    for (const etcdserverpb::WatchCreateRequest& create : request.watches) {
-      if (result != Result::kDone) break;
-      result = call.Write(create, follower_.silence_deadline());
-    }
-    while (result == Result::kDone) {
-      Publish();
-      result = call.Read(response, follower_.silence_deadline());
-      if (result == Result::kDone && !follower_.Event(response, Clock::now())) return;
-    }
-    if (stop_.is_set()) return;
-    if (result == Result::kTimeout) return follower_.Silent(Clock::now());
-    const grpc::Status status = call.Finish();
-    follower_.Failed(status.ok() ? absl::UnavailableError("etcd has ended the watch")
-                                 : connection_.ErrorOf(status),
-                     Clock::now());
-  }
-
-  // Lets the destructor cancel the request. If the destructor has already begun, cancels it itself.
-  void SetContext(grpc::ClientContext* context) {
-    const std::lock_guard lock(mutex_);
-    context_ = context;
-    if (context != nullptr && stop_.is_set()) context->TryCancel();
-  }
-
-  void Publish() {
-    for (const Follower::Line& line : follower_.TakeLines()) {
-      spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
-    }
-    const std::lock_guard lock(mutex_);
-    facts_ = follower_.facts();
-  }
-
-  Follower follower_;
-  fleet::EtcdConnection connection_;
-
-  source::StopFlag stop_;
-
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  grpc::ClientContext* context_ = nullptr;  // Of the current request.
-  FollowerFacts facts_;
-
-  std::thread thread_;  // Last, because the thread uses all members above.
-};
-
-std::unique_ptr<Client> Client::Start(EtcdOptions options, Mirror& mirror) {
-  return std::unique_ptr<Client>(new Client(std::make_unique<Worker>(std::move(options), mirror)));
+  thread_.join();
 }
 
-Client::Client(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
-Client::~Client() = default;
+FollowerFacts Client::facts() const {
+  const std::lock_guard lock(mutex_);
+  return facts_;
+}
 
-FollowerFacts Client::facts() const { return worker_->facts(); }
+void Client::Run() {
+  while (stop_.WaitUntil(follower_.not_before())) {
+    const Follower::Request request = follower_.Next(Clock::now());
+    if (absl::Status status = connection_.Connect(); !status.ok()) {
+      follower_.Failed(status, Clock::now());
+    } else {
+      grpc::ClientContext context;
+      SetContext(&context);
+      if (request.read) {
+        Read(request, context);
+      } else {
+        malloc_trim(0);  // A list before the watch takes several times the size of the objects.
+        Watch(request, context);
+      }
+      SetContext(nullptr);
+    }
+    if (follower_.TakeReconnect()) connection_.Drop();
+    Publish();
+  }
+}
+
+void Client::Read(const Follower::Request& request, grpc::ClientContext& context) {
+  const absl::StatusOr<etcdserverpb::TxnResponse> response =
+      connection_.Txn(*request.read, request.timeout, context);
+  if (stop_.is_set()) return;
+  if (!response.ok()) return follower_.Failed(response.status(), Clock::now());
+  follower_.Read(*response, Clock::now());
+}
+
+void Client::Watch(const Follower::Request& request, grpc::ClientContext& context) {
+  using Result = WatchCall::Result;
+  const std::unique_ptr<etcdserverpb::Watch::Stub> stub =
+      etcdserverpb::Watch::NewStub(connection_.channel());
+  etcdserverpb::WatchResponse response;
+  WatchCall call(*stub, context);
+  Result result = call.AwaitStart(follower_.silence_deadline());
+  for (const etcdserverpb::WatchCreateRequest& create : request.watches) {
+    if (result != Result::kDone) break;
+    result = call.Write(create, follower_.silence_deadline());
+  }
+  while (result == Result::kDone) {
+    Publish();
+    result = call.Read(response, follower_.silence_deadline());
+    if (result == Result::kDone && !follower_.Event(response, Clock::now())) return;
+  }
+  if (stop_.is_set()) return;
+  if (result == Result::kTimeout) return follower_.Silent(Clock::now());
+  const grpc::Status status = call.Finish();
+  follower_.Failed(status.ok() ? absl::UnavailableError("etcd has ended the watch")
+                               : connection_.ErrorOf(status),
+                   Clock::now());
+}
+
+void Client::SetContext(grpc::ClientContext* context) {
+  const std::lock_guard lock(mutex_);
+  context_ = context;
+  if (context != nullptr && stop_.is_set()) context->TryCancel();
+}
+
+void Client::Publish() {
+  for (const Follower::Line& line : follower_.TakeLines()) {
+    spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
+  }
+  const std::lock_guard lock(mutex_);
+  facts_ = follower_.facts();
+}
 
 }  // namespace svcmap::etcd

@@ -1,13 +1,18 @@
-// Keeps the mirror in sync with a prefix in etcd. follower.h describes the requests.
+// Keeps the mirror in sync with a prefix in etcd: sends the requests that the Follower chooses
+// (follower.h) and passes the results to it.
 //
 // Uses one connection at a time. After a failure, the next request uses a new connection to the
 // next endpoint, and the TLS files are read again.
 #pragma once
 
-#include <memory>
+#include <grpcpp/grpcpp.h>
+
+#include <mutex>
+#include <thread>
 
 #include "api/etcd/follower.h"
 #include "api/fleet/etcd_connection.h"
+#include "api/source/stop_flag.h"
 
 namespace svcmap::etcd {
 
@@ -18,16 +23,31 @@ struct EtcdOptions : fleet::EtcdServers {
 // Runs its own thread.
 class Client {
  public:
-  // `mirror` must outlive the Client.
-  static std::unique_ptr<Client> Start(EtcdOptions options, Mirror& mirror);
-  ~Client();  // Cancels the current request and joins the thread.
+  Client(EtcdOptions options, Mirror& mirror);  // `mirror` must outlive the Client.
+  ~Client();                                    // Cancels the current request and joins the thread.
 
   FollowerFacts facts() const;  // Thread-safe.
 
  private:
-  class Worker;
-  explicit Client(std::unique_ptr<Worker> worker);
-  const std::unique_ptr<Worker> worker_;
+  // All functions below are for the thread.
+  void Run();
+  void Read(const Follower::Request& request, grpc::ClientContext& context);
+  void Watch(const Follower::Request& request, grpc::ClientContext& context);
+  // Lets the destructor cancel the request. If the destructor has already begun, cancels it itself.
+  void SetContext(grpc::ClientContext* context);
+  void Publish();
+
+  Follower follower_;
+  fleet::EtcdConnection connection_;
+
+  source::StopFlag stop_;
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  grpc::ClientContext* context_ = nullptr;  // Of the current request.
+  FollowerFacts facts_;
+
+  std::thread thread_;  // Last, because the thread uses all members above.
 };
 
 }  // namespace svcmap::etcd

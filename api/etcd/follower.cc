@@ -37,11 +37,6 @@ RangeRequest& AddRange(const std::string& key, int64_t revision, TxnRequest& rea
   return range;
 }
 
-const etcdserverpb::RangeResponse& RangeOf(const TxnResponse& response, int index) {
-  static const auto* none = new etcdserverpb::RangeResponse;
-  return index < response.responses_size() ? response.responses(index).response_range() : *none;
-}
-
 absl::StatusOr<Head> HeadIn(const etcdserverpb::RangeResponse& range) {
   if (range.kvs().empty()) return absl::NotFoundError("the key does not exist");
   return ParseHead(range.kvs(0).value());
@@ -115,8 +110,8 @@ void Follower::Read(const TxnResponse& response, Clock::time_point now) {
 }
 
 void Follower::Checked(const TxnResponse& response, Clock::time_point now) {
-  const absl::StatusOr<Head> newest = HeadIn(RangeOf(response, 0));
-  const absl::StatusOr<Head> as_saved = HeadIn(RangeOf(response, 1));
+  const absl::StatusOr<Head> newest = HeadIn(response.responses(0).response_range());
+  const absl::StatusOr<Head> as_saved = HeadIn(response.responses(1).response_range());
   if (!as_saved.ok() || as_saved->nonce != saved_->head.nonce) {
     ++facts_.histories;
     Log(true, absl::StrCat("etcd has another history, listing all objects; was it restored from a "
@@ -130,7 +125,7 @@ void Follower::Checked(const TxnResponse& response, Clock::time_point now) {
   etcdserverpb::Event node;
   node.set_type(etcdserverpb::Event::DELETE);
   node.mutable_kv()->set_key(schema_.node());
-  if (const auto& range = RangeOf(response, 2); !range.kvs().empty()) {
+  if (const auto& range = response.responses(2).response_range(); !range.kvs().empty()) {
     node.set_type(etcdserverpb::Event::PUT);
     *node.mutable_kv() = range.kvs(0);
   }
@@ -169,9 +164,9 @@ void Follower::StartList(bool differences, milliseconds delay, Clock::time_point
 void Follower::Page(const TxnResponse& response, Clock::time_point now) {
   if (list_.revision == 0) {
     list_.revision = response.header().revision();
-    for (const KeyValue& pair : RangeOf(response, 1).kvs()) ListValue(pair);
+    for (const KeyValue& pair : response.responses(1).response_range().kvs()) ListValue(pair);
   }
-  const etcdserverpb::RangeResponse& page = RangeOf(response, 0);
+  const etcdserverpb::RangeResponse& page = response.responses(0).response_range();
   for (const KeyValue& pair : page.kvs()) list_.differences ? ListKey(pair) : ListValue(pair);
   if (page.more() && !page.kvs().empty()) {
     list_.next_key = page.kvs().rbegin()->key() + std::string(1, '\0');
@@ -218,7 +213,7 @@ void Follower::ListValue(const KeyValue& pair) {
 
 void Follower::Fetched(const TxnResponse& response, Clock::time_point now) {
   for (int i = 0; i < response.responses_size() && !list_.fetch.empty(); ++i) {
-    for (const KeyValue& pair : RangeOf(response, i).kvs()) ListValue(pair);
+    for (const KeyValue& pair : response.responses(i).response_range().kvs()) ListValue(pair);
     list_.fetch.pop_back();
   }
   if (list_.fetch.empty()) Listed(now);

@@ -1,6 +1,8 @@
 // svcmap-etcd: reads Services and endpoints from etcd and sends them to svcmapd.
 #include <spdlog/spdlog.h>
 
+#include <optional>
+
 #include "absl/strings/str_join.h"
 #include "api/etcd/client.h"
 #include "api/etcd/options.h"
@@ -23,26 +25,25 @@ int Run(const ProgramOptions& options) {
 
   const auto started = std::chrono::steady_clock::now();
   Mirror mirror;
-  const std::unique_ptr<Client> client = Client::Start(options.etcd, mirror);
+  const Client client(options.etcd, mirror);
   const std::unique_ptr<source::Push> push =
       source::Push::Start(source::PushOptionsOf(options, "svcmap-etcd"), mirror);
 
   const auto read_state = [&] {
     Facts facts;
-    facts.etcd = client->facts();
+    facts.etcd = client.facts();
     facts.mirror = mirror.counts();
     facts.push = push->facts();
     return facts;
   };
-  std::unique_ptr<StatusReporter> reporter;
+  std::optional<StatusReporter> reporter;
   if (!options.status_prefix.empty()) {
-    reporter =
-        StatusReporter::Start(options.etcd, options.status_prefix, options.etcd.follower.node_name,
-                              options.agent_address, read_state);
+    reporter.emplace(options.etcd, options.status_prefix, options.etcd.follower.node_name,
+                     options.agent_address, read_state);
   }
   const auto read_facts = [&] {
     Facts facts = read_state();
-    if (reporter != nullptr) facts.status_failures = reporter->failures();
+    if (reporter) facts.status_failures = reporter->failures();
     facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
                                             {"tls-ca", options.tls.ca},
                                             {"etcd-cert", options.etcd.tls.certificate},

@@ -2,20 +2,19 @@
 
 #include <spdlog/spdlog.h>
 
-#include <atomic>
-#include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "api/etcd/node_status.h"
-#include "api/etcd/watch_call.h"
 #include "api/log/log_value.h"
-#include "api/source/stop_flag.h"
 
 namespace svcmap::etcd {
+
+using Clock = StatusWriter::Clock;
+using Result = WatchCall::Result;
+
+constexpr std::chrono::milliseconds kTick{250};
+constexpr std::chrono::seconds kStatusTimeout{5};
 
 fleet::NodeStatus StatusOf(const Facts& facts, const std::string& version,
                            fleet::SystemTimePoint time) {
@@ -35,181 +34,136 @@ fleet::NodeStatus StatusOf(const Facts& facts, const std::string& version,
   return status;
 }
 
-class StatusReporter::Worker {
- public:
-  Worker(fleet::EtcdServers servers, const std::string& prefix, const std::string& node_name,
-         std::string agent_address, std::function<Facts()> facts)
-      : status_key_(fleet::StatusKey(prefix, node_name)),
-        ask_key_(fleet::AskKey(prefix)),
-        agent_address_(std::move(agent_address)),
-        facts_(std::move(facts)),
-        connection_(std::move(servers)),
-        thread_([this] { Run(); }) {}
+StatusReporter::StatusReporter(fleet::EtcdServers servers, const std::string& prefix,
+                               const std::string& node_name, std::string agent_address,
+                               std::function<Facts()> facts)
+    : status_key_(fleet::StatusKey(prefix, node_name)),
+      ask_key_(fleet::AskKey(prefix)),
+      agent_address_(std::move(agent_address)),
+      facts_(std::move(facts)),
+      connection_(std::move(servers)),
+      thread_([this] { Run(); }) {}
 
-  ~Worker() {
-    stop_.Set();
-    {
-      const std::lock_guard lock(mutex_);
-      for (grpc::ClientContext* context : {watch_context_, call_context_}) {
-        if (context != nullptr) context->TryCancel();
-      }
-    }
-    thread_.join();
-  }
-
-  uint64_t failures() const { return failures_; }
-
- private:
-  using Clock = StatusWriter::Clock;
-  using Result = WatchCall::Result;
-
-  static constexpr std::chrono::milliseconds kTick{250};
-  static constexpr std::chrono::seconds kTimeout{5};
-
-  // Each round is one connection: reads the stored status and the request, and then watches the
-  // request.
-  void Run() {
-    Backoff backoff(std::chrono::seconds(1), std::chrono::seconds(60), std::chrono::minutes(1));
-    while (!stop_.is_set()) {
-      const absl::Status end = Round(backoff);
-      if (stop_.is_set()) return;
-      connection_.Drop();
-      const auto delay = backoff.Failure();
-      if (backoff.failures() == 1) {
-        spdlog::warn("watching {} failed, retrying error={}", ask_key_,
-                     api::LogValue(std::string(end.message())));
-      }
-      // The next round writes a status that becomes due during the delay.
-      if (!stop_.WaitUntil(Clock::now() + delay)) return;
-    }
-  }
-
-  absl::Status Round(Backoff& backoff) {
-    if (absl::Status status = connection_.Connect(); !status.ok()) return status;
-    etcdserverpb::TxnRequest read;
-    read.add_success()->mutable_request_range()->set_key(ask_key_);
-    read.add_success()->mutable_request_range()->set_key(status_key_);
-    const absl::StatusOr<etcdserverpb::TxnResponse> found = Call(read);
-    if (!found.ok()) return found.status();
-    if (found->responses_size() != 2) return absl::InternalError("etcd has answered incompletely");
-    if (!std::exchange(read_, true)) {
-      for (const auto& pair : found->responses(1).response_range().kvs()) {
-        const auto stored = fleet::ParseStatus(pair.value());
-        if (stored.ok()) writer_.Found(*stored);
-      }
-    }
-    for (const auto& pair : found->responses(0).response_range().kvs()) TakeAsk(pair);
-
-    const auto stub = etcdserverpb::Watch::NewStub(connection_.channel());
-    grpc::ClientContext context;
-    SetContext(watch_context_, &context);
-    absl::Status end;
-    {
-      etcdserverpb::WatchResponse response;
-      WatchCall call(*stub, context);
-      etcdserverpb::WatchCreateRequest create;
-      create.set_key(ask_key_);
-      create.set_start_revision(found->header().revision() + 1);
-      Result result = Await(call, call.AwaitStart(Clock::now() + kTick));
-      if (result == Result::kDone) {
-        result = Await(call, call.Write(create, Clock::now() + kTick));
-      }
-      while (result == Result::kDone) {
-        result = Await(call, call.Read(response, Clock::now() + kTick));
-        if (result != Result::kDone) break;
-        if (response.canceled()) {
-          end = absl::UnavailableError("etcd has canceled the watch: " + response.cancel_reason());
-          break;
-        }
-        backoff.Success();
-        for (const etcdserverpb::Event& event : response.events()) {
-          if (event.type() == etcdserverpb::Event::PUT) TakeAsk(event.kv());
-        }
-        WriteIfDue();  // Requests in quick succession leave no time in Await().
-      }
-      if (result == Result::kEnded) end = connection_.ErrorOf(call.Finish());
-    }
-    SetContext(watch_context_, nullptr);
-    return end;
-  }
-
-  // Waits until the operation ends, or until the worker must stop. Meanwhile, writes the status.
-  Result Await(WatchCall& call, Result result) {
-    while (result == Result::kTimeout && !stop_.is_set()) {
-      WriteIfDue();
-      result = call.Resume(Clock::now() + kTick);
-    }
-    return result;
-  }
-
-  void TakeAsk(const etcdserverpb::KeyValue& pair) {
-    if (pair.mod_revision() == ask_revision_) return;
-    ask_revision_ = pair.mod_revision();
-    const absl::StatusOr<fleet::Ask> ask = fleet::ParseAsk(pair.value());
-    if (ask.ok()) return writer_.Asked(*ask);
-    spdlog::warn("request ignored key={} error={}", ask_key_,
-                 api::LogValue(std::string(ask.status().message())));
-  }
-
-  void WriteIfDue() {
-    fleet::NodeStatus status = StatusOf(facts_(), SVCMAP_VERSION, std::chrono::system_clock::now());
-    status.agent = agent_address_;
-    if (!writer_.Due(status, Clock::now())) return;
-    etcdserverpb::TxnRequest write;
-    fleet::AddPut(status_key_, fleet::ToJson(status), write);
-    const absl::StatusOr<etcdserverpb::TxnResponse> answer = Call(write);
-    if (answer.ok()) return writer_.Written(status, Clock::now());
-    ++failures_;
-    if (writer_.Failed(Clock::now()) && !stop_.is_set()) {
-      spdlog::warn("writing the status failed, retrying key={} error={}", status_key_,
-                   api::LogValue(std::string(answer.status().message())));
-    }
-  }
-
-  absl::StatusOr<etcdserverpb::TxnResponse> Call(const etcdserverpb::TxnRequest& request) {
-    grpc::ClientContext context;
-    SetContext(call_context_, &context);
-    auto answer = connection_.Txn(request, kTimeout, context);
-    SetContext(call_context_, nullptr);
-    return answer;
-  }
-
-  // Lets the destructor cancel the call. If the destructor has already begun, cancels it itself.
-  void SetContext(grpc::ClientContext*& current, grpc::ClientContext* context) {
+StatusReporter::~StatusReporter() {
+  stop_.Set();
+  {
     const std::lock_guard lock(mutex_);
-    current = context;
-    if (context != nullptr && stop_.is_set()) context->TryCancel();
+    for (grpc::ClientContext* context : {watch_context_, call_context_}) {
+      if (context != nullptr) context->TryCancel();
+    }
   }
-
-  const std::string status_key_, ask_key_, agent_address_;
-  const std::function<Facts()> facts_;
-  fleet::EtcdConnection connection_;
-  StatusWriter writer_{Clock::now()};
-  bool read_ = false;         // Whether the stored status was read.
-  int64_t ask_revision_ = 0;  // Revision of the last request.
-  std::atomic<uint64_t> failures_ = 0;
-
-  source::StopFlag stop_;
-
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  grpc::ClientContext* watch_context_ = nullptr;
-  grpc::ClientContext* call_context_ = nullptr;
-
-  std::thread thread_;  // Last, because the thread uses all members above.
-};
-
-std::unique_ptr<StatusReporter> StatusReporter::Start(fleet::EtcdServers servers,
-                                                      std::string prefix, std::string node_name,
-                                                      std::string agent_address,
-                                                      std::function<Facts()> facts) {
-  return std::unique_ptr<StatusReporter>(new StatusReporter(std::make_unique<Worker>(
-      std::move(servers), prefix, node_name, std::move(agent_address), std::move(facts))));
+  thread_.join();
 }
 
-StatusReporter::StatusReporter(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
-StatusReporter::~StatusReporter() = default;
+void StatusReporter::Run() {
+  Backoff backoff(std::chrono::seconds(1), std::chrono::seconds(60), std::chrono::minutes(1));
+  while (!stop_.is_set()) {
+    const absl::Status end = Round(backoff);
+    if (stop_.is_set()) return;
+    connection_.Drop();
+    const auto delay = backoff.Failure();
+    if (backoff.failures() == 1) {
+      spdlog::warn("watching {} failed, retrying error={}", ask_key_,
+                   api::LogValue(std::string(end.message())));
+    }
+    // The next round writes a status that becomes due during the delay.
+    if (!stop_.WaitUntil(Clock::now() + delay)) return;
+  }
+}
 
-uint64_t StatusReporter::failures() const { return worker_->failures(); }
+absl::Status StatusReporter::Round(Backoff& backoff) {
+  if (absl::Status status = connection_.Connect(); !status.ok()) return status;
+  etcdserverpb::TxnRequest read;
+  read.add_success()->mutable_request_range()->set_key(ask_key_);
+  read.add_success()->mutable_request_range()->set_key(status_key_);
+  const absl::StatusOr<etcdserverpb::TxnResponse> found = Call(read);
+  if (!found.ok()) return found.status();
+  if (!std::exchange(read_, true)) {
+    for (const auto& pair : found->responses(1).response_range().kvs()) {
+      const auto stored = fleet::ParseStatus(pair.value());
+      if (stored.ok()) writer_.Found(*stored);
+    }
+  }
+  for (const auto& pair : found->responses(0).response_range().kvs()) TakeAsk(pair);
+
+  const auto stub = etcdserverpb::Watch::NewStub(connection_.channel());
+  grpc::ClientContext context;
+  SetContext(watch_context_, &context);
+  absl::Status end;
+  {
+    etcdserverpb::WatchResponse response;
+    WatchCall call(*stub, context);
+    etcdserverpb::WatchCreateRequest create;
+    create.set_key(ask_key_);
+    create.set_start_revision(found->header().revision() + 1);
+    Result result = Await(call, call.AwaitStart(Clock::now() + kTick));
+    if (result == Result::kDone) {
+      result = Await(call, call.Write(create, Clock::now() + kTick));
+    }
+    while (result == Result::kDone) {
+      result = Await(call, call.Read(response, Clock::now() + kTick));
+      if (result != Result::kDone) break;
+      if (response.canceled()) {
+        end = absl::UnavailableError("etcd has canceled the watch: " + response.cancel_reason());
+        break;
+      }
+      backoff.Success();
+      for (const etcdserverpb::Event& event : response.events()) {
+        if (event.type() == etcdserverpb::Event::PUT) TakeAsk(event.kv());
+      }
+      WriteIfDue();  // Requests in quick succession leave no time in Await().
+    }
+    if (result == Result::kEnded) end = connection_.ErrorOf(call.Finish());
+  }
+  SetContext(watch_context_, nullptr);
+  return end;
+}
+
+WatchCall::Result StatusReporter::Await(WatchCall& call, Result result) {
+  while (result == Result::kTimeout && !stop_.is_set()) {
+    WriteIfDue();
+    result = call.Resume(Clock::now() + kTick);
+  }
+  return result;
+}
+
+void StatusReporter::TakeAsk(const etcdserverpb::KeyValue& pair) {
+  if (pair.mod_revision() == ask_revision_) return;
+  ask_revision_ = pair.mod_revision();
+  const absl::StatusOr<fleet::Ask> ask = fleet::ParseAsk(pair.value());
+  if (ask.ok()) return writer_.Asked(*ask);
+  spdlog::warn("request ignored key={} error={}", ask_key_,
+               api::LogValue(std::string(ask.status().message())));
+}
+
+void StatusReporter::WriteIfDue() {
+  fleet::NodeStatus status = StatusOf(facts_(), SVCMAP_VERSION, std::chrono::system_clock::now());
+  status.agent = agent_address_;
+  if (!writer_.Due(status, Clock::now())) return;
+  etcdserverpb::TxnRequest write;
+  fleet::AddPut(status_key_, fleet::ToJson(status), write);
+  const absl::StatusOr<etcdserverpb::TxnResponse> answer = Call(write);
+  if (answer.ok()) return writer_.Written(status, Clock::now());
+  ++failures_;
+  if (writer_.Failed(Clock::now()) && !stop_.is_set()) {
+    spdlog::warn("writing the status failed, retrying key={} error={}", status_key_,
+                 api::LogValue(std::string(answer.status().message())));
+  }
+}
+
+absl::StatusOr<etcdserverpb::TxnResponse> StatusReporter::Call(
+    const etcdserverpb::TxnRequest& request) {
+  grpc::ClientContext context;
+  SetContext(call_context_, &context);
+  auto answer = connection_.Txn(request, kStatusTimeout, context);
+  SetContext(call_context_, nullptr);
+  return answer;
+}
+
+void StatusReporter::SetContext(grpc::ClientContext*& current, grpc::ClientContext* context) {
+  const std::lock_guard lock(mutex_);
+  current = context;
+  if (context != nullptr && stop_.is_set()) context->TryCancel();
+}
 
 }  // namespace svcmap::etcd

@@ -2,13 +2,20 @@
 // connection, so that its failures do not affect the watch of the objects.
 #pragma once
 
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 
+#include "api/etcd/node_status.h"
 #include "api/etcd/status_pages.h"
+#include "api/etcd/watch_call.h"
 #include "api/fleet/etcd_connection.h"
+#include "api/source/stop_flag.h"
 
 namespace svcmap::etcd {
 
@@ -21,17 +28,44 @@ class StatusReporter {
  public:
   // Calls `facts` several times a second on the thread. `agent_address` is the address of svcmapd
   // in the status, or empty.
-  static std::unique_ptr<StatusReporter> Start(fleet::EtcdServers servers, std::string prefix,
-                                               std::string node_name, std::string agent_address,
-                                               std::function<Facts()> facts);
+  StatusReporter(fleet::EtcdServers servers, const std::string& prefix,
+                 const std::string& node_name, std::string agent_address,
+                 std::function<Facts()> facts);
   ~StatusReporter();  // Cancels the current request and joins the thread.
 
-  uint64_t failures() const;  // Number of failed writes of the status. Thread-safe.
+  // Number of failed writes of the status. Thread-safe.
+  uint64_t failures() const { return failures_; }
 
  private:
-  class Worker;
-  explicit StatusReporter(std::unique_ptr<Worker> worker);
-  const std::unique_ptr<Worker> worker_;
+  // All functions below are for the thread.
+  void Run();
+  // Each round is one connection: reads the stored status and the request, and then watches the
+  // request.
+  absl::Status Round(Backoff& backoff);
+  // Waits until the operation ends, or until the worker must stop. Meanwhile, writes the status.
+  WatchCall::Result Await(WatchCall& call, WatchCall::Result result);
+  void TakeAsk(const etcdserverpb::KeyValue& pair);
+  void WriteIfDue();
+  absl::StatusOr<etcdserverpb::TxnResponse> Call(const etcdserverpb::TxnRequest& request);
+  // Lets the destructor cancel the call. If the destructor has already begun, cancels it itself.
+  void SetContext(grpc::ClientContext*& current, grpc::ClientContext* context);
+
+  const std::string status_key_, ask_key_, agent_address_;
+  const std::function<Facts()> facts_;
+  fleet::EtcdConnection connection_;
+  StatusWriter writer_{StatusWriter::Clock::now()};
+  bool read_ = false;         // Whether the stored status was read.
+  int64_t ask_revision_ = 0;  // Revision of the last request.
+  std::atomic<uint64_t> failures_ = 0;
+
+  source::StopFlag stop_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  grpc::ClientContext* watch_context_ = nullptr;
+  grpc::ClientContext* call_context_ = nullptr;
+
+  std::thread thread_;  // Last, because the thread uses all members above.
 };
 
 }  // namespace svcmap::etcd

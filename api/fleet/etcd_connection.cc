@@ -93,6 +93,10 @@ absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::Txn(
   const grpc::Status status =
       etcdserverpb::KV::NewStub(channel_)->Txn(&context, request, &response);
   if (!status.ok()) return ErrorOf(status);
+  if (response.responses_size() !=
+      (response.succeeded() ? request.success_size() : request.failure_size())) {
+    return absl::InternalError("etcd has answered incompletely");
+  }
   return response;
 }
 
@@ -126,7 +130,6 @@ absl::Status EtcdConnection::ReadAll(
     page.set_keys_only(range.keys_only);
     const absl::StatusOr<etcdserverpb::TxnResponse> answer = TxnAtAnyEndpoint(read, timeout);
     if (!answer.ok()) return answer.status();
-    if (answer->responses_size() != 1) return absl::InternalError("etcd has answered incompletely");
     const etcdserverpb::RangeResponse& found = answer->responses(0).response_range();
     for (const etcdserverpb::KeyValue& pair : found.kvs()) {
       take(pair.key().substr(range.directory.size()), pair.value());

@@ -47,7 +47,8 @@ class EtcdConnection {
   void Drop() { channel_.reset(); }  // The next call of Connect creates a new connection.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // Requires a connection. `context` must have no deadline yet.
+  // Requires a connection. `context` must have no deadline yet. The result contains a response for
+  // each operation that etcd has executed.
   absl::StatusOr<etcdserverpb::TxnResponse> Txn(const etcdserverpb::TxnRequest& request,
                                                 std::chrono::milliseconds timeout,
                                                 grpc::ClientContext& context) const;

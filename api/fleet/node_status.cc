@@ -54,28 +54,18 @@ std::string Dump(const json& object) {
 }  // namespace
 
 absl::StatusOr<Head> ParseHead(std::string_view value) {
-  const auto json = nlohmann::json::parse(value, nullptr, /*allow_exceptions=*/false);
-  const auto number = [&json](const char* name) -> std::optional<uint64_t> {
-    const auto field = json.find(name);
-    if (field == json.end() || !field->is_number_unsigned()) return std::nullopt;
-    return field->get<uint64_t>();
-  };
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError("Invalid value: " + api::Quote(value) + ": must be JSON");
+  Reader reader(value);
+  uint64_t format = 0;
+  Head head;
+  reader.Number("format", format);
+  if (reader.problem.empty() && format != kFormat) {
+    reader.problem = absl::StrCat("format: must be ", kFormat);
   }
-  if (number("format") != kFormat) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("format: must be ", kFormat, ": ", api::Quote(value)));
-  }
-  const std::optional<uint64_t> seq = number("seq");
-  const std::optional<uint64_t> epoch = number("epoch");
-  const auto nonce = json.find("nonce");
-  if (!seq || !epoch || nonce == json.end() || !nonce->is_string()) {
-    return absl::InvalidArgumentError(
-        "must contain the numbers \"seq\" and \"epoch\" and the string \"nonce\": " +
-        api::Quote(value));
-  }
-  return Head{*seq, *epoch, nonce->get<std::string>()};
+  reader.Number("seq", head.seq);
+  reader.Number("epoch", head.epoch);
+  reader.Text("nonce", head.nonce);
+  if (absl::Status result = reader.Result(value); !result.ok()) return result;
+  return head;
 }
 
 std::string StatusKey(const std::string& status_prefix, std::string_view node) {

@@ -195,6 +195,7 @@ int OnVerified(int ok, X509_STORE_CTX* store) {
 
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files, const TlsFiles& names) {
   TlsMaterial material;
+  material.server_name = files.server_name;
   for (const auto& [path, name, text] :
        {std::tuple(&files.certificate, &names.certificate, &material.certificate),
         std::tuple(&files.key, &names.key, &material.key),

@@ -18,18 +18,22 @@ namespace svcmap::api {
 
 // Paths of PEM files. `certificate` contains this program's certificate and intermediate
 // certificates. `key` contains the private key of this program. `ca` contains the certificates of
-// the CAs that sign the peer's certificate.
+// the CAs that sign the peer's certificate. `server_name` is not a path: a client requires this name
+// in the certificate of the server. If it is empty, the certificate must contain the host of the
+// address.
 struct TlsFiles {
   std::string certificate;
   std::string key;
   std::string ca;
+  std::string server_name = {};
 };
 
-// Contents of the files in TlsFiles.
+// Contents of the files in TlsFiles, and the name.
 struct TlsMaterial {
   std::string certificate;
   std::string key;
   std::string ca;
+  std::string server_name = {};
   bool operator==(const TlsMaterial&) const = default;
 };
 

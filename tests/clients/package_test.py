@@ -22,7 +22,8 @@ from svcmap.v1 import control_pb2 as control
 CLIENTS = TOP / "api/clients"
 # With the maximum number of lines.
 EXAMPLES = {"go/examples/sync/main.go": 20, "go/examples/controller/main.go": 36, "python/examples/sync.py": 20,
-            "go/examples/fleet/main.go": 20, "python/examples/fleet.py": 20, "python/examples/sync_asyncio.py": 20, "python/examples/controller.py": 20}
+            "go/examples/fleet/main.go": 20, "python/examples/fleet.py": 20, "cpp/examples/fleet.cc": 25,
+            "python/examples/sync_asyncio.py": 20, "python/examples/controller.py": 20}
 
 
 class Package(unittest.TestCase):

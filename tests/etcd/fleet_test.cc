@@ -97,7 +97,7 @@ TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
     std::ofstream(path + name + ".key") << pair.key;
   };
   std::ofstream(path + "ca.crt") << ca.certificate();
-  write("node", ca.Issue("node", "IP:127.0.0.1"));
+  write("node", ca.Issue("node", "DNS:node.example"));
   write("reader", ca.Issue("reader", "DNS:reader"));
   write("other", ca.Issue("other", "DNS:other"));
   ASSERT_OK(agent_->Stop());
@@ -115,10 +115,10 @@ TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
     return Fleet(arguments);
   };
   ASSERT_OK(fleet({"wait", "--seq", absl::StrCat(writer_->seq()), "--window", "1s"}));
-  const auto explain = [&](const std::string& user) {
+  const auto explain = [&](const std::string& user, const std::string& server = "node.example") {
     return fleet({"explain", kAgentNode, Ip(1) + ":80", "--from", "node", "--tls-ca",
                   path + "ca.crt", "--tls-cert", path + user + ".crt", "--tls-key",
-                  path + user + ".key"});
+                  path + user + ".key", "--tls-server-name", server});
   };
   ASSERT_OK_AND_ASSIGN(const CommandResult explained, explain("reader"));
   EXPECT_TRUE(explained.exit.ok()) << explained.err;
@@ -133,6 +133,9 @@ TEST_F(EtcdTest, AFleetExplainsWithTheAgentOfANode) {
   ASSERT_OK_AND_ASSIGN(const CommandResult denied, explain("other"));
   EXPECT_EQ(denied.exit.code, 4) << denied.err;
   EXPECT_THAT(denied.err, HasSubstr("PERMISSION_DENIED"));
+  ASSERT_OK_AND_ASSIGN(const CommandResult wrong, explain("reader", "other.example"));
+  EXPECT_EQ(wrong.exit.code, 3) << wrong.out;
+  EXPECT_THAT(wrong.err, HasSubstr("the agent's certificate is rejected: "));
 
   // A new address replaces the address that the earlier process has written.
   ASSERT_OK(StopSource());

@@ -70,8 +70,10 @@ TEST(CommandLineTest, TlsFilesGoTogetherAndWithTcpOnly) {
   EXPECT_EQ(problem({"--tls-cert", "c", "--tls-key", "k"}, tcp),
             "--tls-cert and --tls-key require --tls-ca");
   EXPECT_EQ(problem({"--tls-ca", "a"}, "unix:///s"),
-            "--tls-ca, --tls-cert and --tls-key require a tcp:// address, but the address is "
-            "\"unix:///s\"");
+            "--tls-ca, --tls-cert, --tls-key and --tls-server-name require a tcp:// address, but the "
+            "address is \"unix:///s\"");
+  EXPECT_EQ(problem({"--tls-ca", "a", "--tls-server-name", "n"}, tcp), "");
+  EXPECT_EQ(problem({"--tls-server-name", "n"}, tcp), "--tls-server-name requires --tls-ca");
 }
 
 template <typename T>

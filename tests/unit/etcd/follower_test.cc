@@ -203,7 +203,7 @@ struct BadHead {
 TEST_F(FollowerTest, WithoutAUsableHeadNothingIsSent) {
   const BadHead cases[] = {
       {"no writer has written anything", std::nullopt, "state/head: the key does not exist"},
-      {"no JSON", "x", "state/head: Invalid value: \"x\": must be JSON"},
+      {"no JSON", "x", "state/head: Invalid value: \"x\": must be a JSON object"},
       {"another format", R"({"format":2,"seq":1,"epoch":1,"nonce":"a"})", "format: must be 1"},
       {"no nonce", R"({"format":1,"seq":1,"epoch":1})", "the string \"nonce\""},
       {"negative", R"({"format":1,"seq":-1,"epoch":1,"nonce":"a"})", "the numbers \"seq\""},

@@ -1,0 +1,131 @@
+// Tests the C++ Store with etcd. The tests of `svcmapctl fleet apply` cover its transactions.
+#include "api/fleet/store.h"
+
+#include <gmock/gmock.h>
+
+#include "absl/strings/str_split.h"
+#include "api/manifests/manifests.h"
+#include "tests/etcd/etcd_world.h"
+
+namespace svcmap::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StoreTest : public EtcdTest {
+ protected:
+  std::unique_ptr<fleet::Store> NewStore(const std::string& name) {
+    return std::make_unique<fleet::Store>(
+        fleet::EtcdServers{.endpoints = {"unix:" + etcd_->socket()}, .tls = {}}, prefix_, name);
+  }
+  // Returns the objects with the Node object of the fixture.
+  static Objects WithNode(Objects objects) {
+    objects.push_back(Node().front());
+    return objects;
+  }
+  static void ExpectError(const absl::Status& status, absl::StatusCode code,
+                          const std::string& text) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+};
+
+TEST_F(StoreTest, TheNextStoreContinuesWithoutWritingObjects) {
+  ASSERT_OK(StartSource());
+  objects_ = WithNode(Webs(150));
+  auto first = NewStore("first");
+  ASSERT_OK(first->Set(objects_));
+  EXPECT_EQ(first->seq(), writer_->seq() + 3);
+  ASSERT_OK(UntilSynced());
+  const int64_t written = RevisionOf(WebKey(0));
+  EXPECT_EQ(RevisionOf(SliceKey(0)), written);
+  ASSERT_OK(first->Set(objects_));
+  EXPECT_EQ(first->seq(), writer_->seq() + 3);
+
+  auto second = NewStore("second");
+  ExpectError(second->Set(objects_), absl::StatusCode::kFailedPrecondition,
+              "/leader: another Store is elected: \"{\\\"name\\\":\\\"first\\\"");
+  first.reset();
+  ASSERT_OK(second->Set(objects_));
+  EXPECT_EQ(RevisionOf(WebKey(0)), written);
+  EXPECT_OK(UntilMetric("acknowledged_seq", writer_->seq() + 4));  // The head of the new writer.
+  EXPECT_OK(UntilMetric("epoch", 3));
+  EXPECT_OK(UntilMetric("gaps_total", 0));
+
+  objects_.erase(objects_.begin(), objects_.begin() + 2);
+  ASSERT_OK(second->Set(objects_));
+  ASSERT_OK(UntilSynced());
+}
+
+TEST_F(StoreTest, ChangesOfAnotherWriterAreReplaced) {
+  ASSERT_OK(StartSource());
+  auto store = NewStore("store");
+  ASSERT_OK(store->Set(WithNode(Webs(2))));
+  ASSERT_OK(writer_->Adopt());
+  ASSERT_OK(writer_->Put({Web(0, Ip(9)), Web(5, Ip(5))}));
+  objects_ = WithNode(Webs(3));
+  ExpectError(store->Set(objects_), absl::StatusCode::kAborted, "another writer has written");
+  ASSERT_OK(store->Set(objects_));
+  ASSERT_OK(UntilSynced());
+}
+
+TEST_F(StoreTest, AStoreIsElectedAgainAfterItsLeaseHasExpired) {
+  auto store = NewStore("store");
+  ASSERT_OK(store->Set(WithNode(Webs(2))));
+  ASSERT_OK_AND_ASSIGN(const std::string leases, etcd_->Control({"lease", "list"}));
+  const std::vector<std::string> lines = absl::StrSplit(leases, '\n');
+  ASSERT_GE(lines.size(), 2u) << leases;
+  ASSERT_OK(etcd_->Control({"lease", "revoke", lines[1]}));
+  EXPECT_EQ(RevisionOf("/leader"), 0);
+  ExpectError(store->Set(WithNode(Webs(3))), absl::StatusCode::kAborted, "");
+  EXPECT_EQ(RevisionOf(WebKey(2)), 0);
+  EXPECT_OK(Eventually("an election", [&] { return store->Set(WithNode(Webs(3))).ok(); }));
+  EXPECT_GT(RevisionOf("/leader"), 0);
+  EXPECT_GT(RevisionOf(WebKey(2)), 0);
+}
+
+TEST_F(StoreTest, RemovalsOfMostObjectsAndRejectedObjectsAreNotWritten) {
+  auto store = NewStore("store");
+  ASSERT_OK(store->Set(WithNode(Webs(20))));
+  Objects fewer = WithNode(Webs(10));
+  fewer.push_back(Web(30, Ip(30)));
+  ExpectError(store->Set(fewer), absl::StatusCode::kFailedPrecondition,
+              "would remove 10 of 20 services, 10 of 20 endpointslices");
+  EXPECT_GT(RevisionOf(WebKey(19)), 0);
+  EXPECT_GT(RevisionOf(WebKey(30)), 0);
+  ASSERT_OK(store->Set(fewer, /*accept_removals=*/true));
+  EXPECT_EQ(RevisionOf(WebKey(19)), 0);
+
+  const int64_t before = RevisionOf(WebKey(0));
+  fewer.push_back(Web(0, "10.96.0.300"));
+  fewer.erase(fewer.begin());
+  fewer.push_back(Web(31, Ip(31)));
+  ExpectError(store->Set(fewer), absl::StatusCode::kInvalidArgument,
+              "Service shop/s0 rejected: spec.clusterIP");
+  EXPECT_EQ(RevisionOf(WebKey(0)), before);
+  EXPECT_GT(RevisionOf(WebKey(31)), 0);
+}
+
+TEST_F(StoreTest, TheExampleKeepsAFleetEqualToAFile) {
+  ASSERT_OK(StartSource());
+  const std::string path = folder_->path() + "/fleet.yaml";
+  const auto write = [&](int count) {
+    objects_ = WithNode(Webs(count));
+    std::ofstream(path + ".new") << api::ManifestYaml(objects_);
+    return std::rename((path + ".new").c_str(), path.c_str()) == 0;
+  };
+  ASSERT_TRUE(write(3));
+  ASSERT_OK_AND_ASSIGN(const auto example,
+                       ChildProcess::Start({.argv = {SVCMAP_BIN_DIR "/svcmap-example-fleet", path,
+                                                     etcd_url_, prefix_},
+                                            .netns = &*netns_}));
+  ASSERT_OK(UntilSynced());
+  ASSERT_TRUE(write(2));
+  ASSERT_OK(UntilSynced());
+  const int64_t head = RevisionOf("/state/head");
+  EXPECT_OK(Eventually("a head without changes", [&] { return RevisionOf("/state/head") > head; }));
+  EXPECT_EQ(example->err(), "");
+}
+
+}  // namespace
+}  // namespace svcmap::testing
