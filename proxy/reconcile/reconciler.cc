@@ -101,7 +101,7 @@ bool Reconciler::Pending() const {
 }
 
 Marker Reconciler::NextMarker() {
-  return {.generation = std::max(applied_.marker().generation, unknown_generation_) + 1,
+  return {.generation = NextRevision(),
           .saved = IsSaving(),
           .next_numbers = planner_.numbering().numbers.Next(),
           .timers = planner_.numbering().timers.seconds()};
@@ -115,7 +115,7 @@ SyncResult Reconciler::Sync(size_t element_limit, bool partial) {
   const auto start = Clock::now();
   if (result.outcome == SyncResult::Outcome::kNothing) SaveObjects(revision());
   AwaitSaved();
-  result.save_duration += Clock::now() - start;
+  result.save_duration = Clock::now() - start;
   result.may_answer = !applied_.marker().saved || IsSaving();
   return result;
 }
@@ -126,6 +126,10 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
   if (tables_ == TableState::kCurrent && !repairer_.has_suspects()) {
     planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
   }
+  // The disk thread writes during the plan and the commit. If the plan is empty, Sync() saves the
+  // unchanged revision.
+  const bool saves = IsSaving();
+  if (saves) SaveObjects(NextRevision());
   node_.Follow();
   absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result.repairs);
   if (!sync_plan.ok()) {
@@ -141,6 +145,7 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
     ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began;
+    if (!saves) SaveObjects(marker.generation);
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return;
   }
@@ -236,8 +241,6 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
 
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
-  const auto planned = Clock::now();
-  SaveObjects(marker.generation);
   const auto start = Clock::now();
   CommitFirst(sync_plan);
   nft::Transaction& transaction = sync_plan.plan.transaction();
@@ -248,7 +251,6 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
   result.duration = end - start;
-  result.save_duration = start - planned;
   plan_failed_ = !committed;
   if (!committed) {
     const bool ahead = !sync_plan.ahead.empty();
