@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "api/config/file.h"
+#include "api/config/kube_proxy_config.h"
 #include "api/process/file_watch.h"
 
 namespace svcmap::api {
