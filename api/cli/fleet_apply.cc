@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "api/cli/commands.h"
-#include "api/cli/etcd_failed.h"
+#include "api/cli/fleet_reader.h"
 #include "api/cli/inputs.h"
 #include "api/cli/text.h"
 #include "api/convert/convert.h"
@@ -166,11 +166,11 @@ std::string LossOf(const std::vector<Operation>& operations, const Versions& sto
 
 class FleetWriter {
  public:
-  explicit FleetWriter(const FleetApplyOptions& options)
+  FleetWriter(const FleetOptions& options, bool force)
       : head_key_(options.prefix + "/state/head"),
         leader_key_(options.prefix + "/leader"),
         prefix_(options.prefix + "/"),
-        force_(options.manifests.force),
+        force_(force),
         connection_(options.etcd) {}
 
   // Reads the head before the objects, so that the comparison fails if they change afterwards.
@@ -299,10 +299,9 @@ ExitCode Write(const std::vector<Operation>& operations, bool dry_run, FleetWrit
   return ExitCode::kOk;
 }
 
-ExitCode CompareAndWrite(const FleetApplyOptions& options, const Versions& desired,
-                         const Session& session) {
-  const ApplyOptions& manifests = options.manifests;
-  FleetWriter writer(options);
+ExitCode CompareAndWrite(const Options& options, const Versions& desired, const Session& session) {
+  const ApplyOptions& manifests = options.apply;
+  FleetWriter writer(options.fleet, manifests.force);
   if (absl::Status status = writer.Read(); !status.ok()) return EtcdFailed(status, session);
   if (!writer.leader().empty()) {
     if (!manifests.dry_run && !manifests.force) {
@@ -330,8 +329,8 @@ ExitCode CompareAndWrite(const FleetApplyOptions& options, const Versions& desir
 
 }  // namespace
 
-ExitCode Execute(const FleetApplyOptions& options, Session& session) {
-  const ApplyOptions& manifests = options.manifests;
+ExitCode RunFleetApply(const Options& options, Session& session) {
+  const ApplyOptions& manifests = options.apply;
   const std::optional<Inputs> inputs = ReadObjectsToApply(manifests, session);
   if (!inputs) return ExitCode::kIncomplete;
   ExitCode code = inputs->complete ? ExitCode::kOk : ExitCode::kIncomplete;
