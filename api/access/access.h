@@ -1,4 +1,5 @@
-// Authorizes clients by certificate name or uid. Pure functions.
+// The listen addresses of svcmapd, and the authorization of clients by certificate name or uid.
+// Pure functions.
 #pragma once
 
 #include <sys/types.h>
@@ -6,6 +7,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "api/tls/tls_files.h"
 
 namespace svcmap::api {
 
@@ -55,5 +60,22 @@ std::string LimitKey(const CertificateNames& names);
 // Returns "WHAT denied: client CLIENT may only read; see FLAG of svcmapd", or "... is not
 // authorized to read or write; see FLAG and FLAG of svcmapd" for Role::kNone.
 std::string RejectionText(std::string_view what, const std::string& client, Role role);
+
+struct ListenOptions {
+  std::vector<std::string> listen;  // "unix:///path" or "tcp://host:port"
+  bool insecure = false;  // True if tcp:// listeners may run without TLS, so any client may read.
+  TlsFiles tls;           // Certificate files for tcp:// listeners.
+  AllowList allow;
+};
+
+// A parsed --listen value: `text` is "/path" or "host:port".
+struct ListenAddress {
+  bool is_unix = false;
+  std::string text;
+};
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen);
+
+// Checks the combination of options. Returns an error that names missing or conflicting flags.
+absl::Status CheckListeners(const ListenOptions& options);
 
 }  // namespace svcmap::api

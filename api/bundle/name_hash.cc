@@ -5,17 +5,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "google/protobuf/descriptor.h"
-#include "google/protobuf/descriptor.pb.h"
 
 namespace svcmap::api {
 namespace {
-
-using google::protobuf::FieldDescriptor;
 
 bool IsOfWord(char c) { return absl::ascii_isalnum(c) || c == '-' || c == '.'; }
 
@@ -90,28 +89,21 @@ std::string NameHash::QuotedText(std::string_view text) const {
   return out;
 }
 
-void NameHash::Message(google::protobuf::Message& message) const {
-  const auto& reflection = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  const bool is_map_entry = message.GetDescriptor()->options().map_entry();
-  for (const FieldDescriptor* field : fields) {
-    if (is_map_entry && field->number() == 1) continue;  // The key, such as a label name.
-    const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
-    for (int i = 0; i < count; ++i) {
-      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-        Message(field->is_repeated() ? *reflection.MutableRepeatedMessage(&message, field, i)
-                                     : *reflection.MutableMessage(&message, field));
-      } else if (field->type() == FieldDescriptor::TYPE_STRING) {
-        if (field->is_repeated()) {
-          reflection.SetRepeatedString(&message, field, i,
-                                       Text(reflection.GetRepeatedString(message, field, i)));
-        } else {
-          reflection.SetString(&message, field, Text(reflection.GetString(message, field)));
-        }
-      }
-    }
+std::string NameHash::JsonLines(std::string_view lines) const {
+  using Json = nlohmann::ordered_json;
+  const std::function<void(Json&)> replace = [&](Json& value) {
+    if (value.is_string()) value = Text(value.get_ref<const std::string&>());
+    if (!value.is_structured()) return;
+    for (Json& member : value) replace(member);
+  };
+  std::istringstream in{std::string(lines)};
+  std::string out;
+  for (std::string line; std::getline(in, line);) {
+    Json value = Json::parse(line);
+    replace(value);
+    out += value.dump() + "\n";
   }
+  return out;
 }
 
 }  // namespace svcmap::api

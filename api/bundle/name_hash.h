@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
-#include "google/protobuf/message.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
@@ -27,8 +26,8 @@ class NameHash {
   std::string Text(std::string_view text) const;
   // Replaces only words between quotation marks, so that keywords of a language stay readable.
   std::string QuotedText(std::string_view text) const;
-  // Replaces words in all string values.
-  void Message(google::protobuf::Message& message) const;
+  // Replaces words in all string values of lines of JSON, but not in keys such as label names.
+  std::string JsonLines(std::string_view lines) const;
 
  private:
   std::string Word(std::string_view word) const;

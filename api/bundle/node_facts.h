@@ -11,7 +11,7 @@
 namespace svcmap::api {
 
 // Places of a file where names of Kubernetes objects can occur.
-enum class NamesIn : uint8_t { kNone, kQuotes, kText };
+enum class NamesIn : uint8_t { kNone, kQuotes, kText, kJsonValues };
 
 struct BundleFile {
   std::string name;

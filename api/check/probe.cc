@@ -1,17 +1,40 @@
 #include "api/check/probe.h"
 
+#include <fcntl.h>
+#include <linux/nsfs.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "api/convert/quote.h"
+#include "api/health/bind_address.h"
+#include "nft/base/status.h"
 
 namespace svcmap::api {
 namespace {
+
+constexpr char kOwnPath[] = "/proc/self/ns/net";
+
+int ReadRpFilter(const std::filesystem::path& directory) {
+  int value = 0;
+  std::ifstream(directory / "rp_filter") >> value;
+  return value;
+}
 
 using Clock = std::chrono::steady_clock;
 using proxy::Protocol;
@@ -22,36 +45,14 @@ constexpr std::string_view kDatagram = "svcmapctl check\n";
 // Limits the number of open sockets. A process can usually have 1,024 open files.
 constexpr size_t kMaxOpenProbes = 500;
 
-struct SocketAddress {
-  sockaddr_storage storage = {};
-  socklen_t size = 0;
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-};
-
-SocketAddress Convert(const CheckTarget& target) {
-  SocketAddress address;
-  if (target.address.family() == Family::kIpv4) {
-    sockaddr_in v4 = {};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(target.port);
-    std::memcpy(&v4.sin_addr, target.address.bytes().data(), sizeof(v4.sin_addr));
-    std::memcpy(&address.storage, &v4, sizeof(v4));
-    address.size = sizeof(v4);
-  } else {
-    sockaddr_in6 v6 = {};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(target.port);
-    std::memcpy(&v6.sin6_addr, target.address.bytes().data(), sizeof(v6.sin6_addr));
-    std::memcpy(&address.storage, &v6, sizeof(v6));
-    address.size = sizeof(v6);
-  }
-  return address;
+SocketAddress AddressOf(const CheckTarget& target) {
+  return SocketAddress({target.address, target.port});
 }
 
 UniqueFd NewSocket(const CheckTarget& target) {
-  const int family = target.address.family() == Family::kIpv4 ? AF_INET : AF_INET6;
   const bool udp = target.protocol == Protocol::kUdp;
-  return UniqueFd(socket(family, (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC,
+  return UniqueFd(socket(AddressOf(target).family(),
+                         (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK | SOCK_CLOEXEC,
                          target.protocol == Protocol::kSctp ? IPPROTO_SCTP : 0));
 }
 
@@ -98,8 +99,8 @@ std::optional<OpenProbe> StartProbe(const CheckTarget& target, ProbeResult& resu
                  : ProbeResult{Observation::kNotChecked, std::strerror(errno)};
     return std::nullopt;
   }
-  const SocketAddress address = Convert(target);
-  if (connect(probe.fd.get(), address.get(), address.size) != 0 && errno != EINPROGRESS) {
+  const SocketAddress address = AddressOf(target);
+  if (connect(probe.fd.get(), address.get(), address.size()) != 0 && errno != EINPROGRESS) {
     result = FromErrno(errno);
     return std::nullopt;
   }
@@ -176,20 +177,97 @@ std::optional<IpAddress> SourceHere(const CheckTarget& target) {
   CheckTarget udp = target;
   udp.protocol = Protocol::kUdp;
   const UniqueFd fd = NewSocket(udp);
-  const SocketAddress address = Convert(udp);
-  if (!fd.ok() || connect(fd.get(), address.get(), address.size) != 0) return std::nullopt;
-  SocketAddress own;
-  own.size = sizeof(own.storage);
-  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.size) != 0) {
-    return std::nullopt;
+  const SocketAddress address = AddressOf(udp);
+  if (!fd.ok() || connect(fd.get(), address.get(), address.size()) != 0) return std::nullopt;
+  sockaddr_storage own = {};
+  socklen_t size = sizeof(own);
+  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return std::nullopt;
+  if (own.ss_family == AF_INET) {
+    return IpAddress::V4(reinterpret_cast<const sockaddr_in*>(&own)->sin_addr);
   }
-  if (own.storage.ss_family == AF_INET) {
-    return IpAddress::V4(reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_addr);
-  }
-  return IpAddress::V6(reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_addr);
+  return IpAddress::V6(reinterpret_cast<const sockaddr_in6*>(&own)->sin6_addr);
 }
 
 }  // namespace
+
+absl::StatusOr<Place> Place::Own() { return Open(kOwnPath); }
+
+absl::StatusOr<Place> Place::Named(const std::string& name) {
+  absl::StatusOr<Place> place =
+      Open(name.find('/') == std::string::npos ? "/run/netns/" + name : name);
+  if (!place.ok()) return Annotate(place.status(), "--netns: Invalid value: " + Quote(name));
+  return place;
+}
+
+absl::StatusOr<Place> Place::OfProcess(pid_t pid) {
+  absl::StatusOr<Place> place = Open(absl::StrCat("/proc/", pid, "/ns/net"));
+  if (!place.ok()) return Annotate(place.status(), absl::StrCat("--pid: Invalid value: ", pid));
+  return place;
+}
+
+absl::StatusOr<Place> Place::Open(const std::string& path) {
+  const std::string what = absl::StrCat("open network namespace ", path);
+  Place place;
+  place.fd_ = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!place.fd_.ok()) return ErrnoStatus(errno, what);
+  struct stat opened = {}, own = {};
+  if (fstat(place.fd_.get(), &opened) != 0) return ErrnoStatus(errno, what);
+  if (ioctl(place.fd_.get(), NS_GET_NSTYPE) != CLONE_NEWNET) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " must be a network namespace"));
+  }
+  if (stat(kOwnPath, &own) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", kOwnPath));
+  place.is_own_ = opened.st_dev == own.st_dev && opened.st_ino == own.st_ino;
+  return place;
+}
+
+absl::Status Place::Run(const std::function<void()>& work) const {
+  absl::Status status;
+  std::thread([&] {
+    // setns affects only this thread, so gRPC's threads stay in the namespace of the process.
+    if (!is_own_ && setns(fd_.get(), CLONE_NEWNET) != 0) {
+      status = ErrnoStatus(errno, "enter the network namespace");
+      return;
+    }
+    work();
+  }).join();
+  return status;
+}
+
+uint64_t NetstatCounter(std::string_view page, std::string_view name) {
+  std::istringstream lines{std::string(page)};
+  // The page has pairs of lines: names, then values.
+  for (std::string names, values; std::getline(lines, names) && std::getline(lines, values);) {
+    if (!names.starts_with("TcpExt:")) continue;
+    std::istringstream keys(names), numbers(values);
+    std::string key, number;
+    while (keys >> key && numbers >> number) {
+      if (key == name) return std::strtoull(number.c_str(), nullptr, 10);
+    }
+  }
+  return 0;
+}
+
+uint64_t RpFilterDrops() {
+  std::ostringstream page;
+  page << std::ifstream("/proc/self/net/netstat").rdbuf();
+  return NetstatCounter(page.str(), "IPReversePathFilter");
+}
+
+std::vector<std::string> StrictInterfaces() {
+  const std::filesystem::path root = "/proc/sys/net/ipv4/conf";
+  const int all = ReadRpFilter(root / "all");
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name == "all" || name == "default" || name == "lo") continue;
+    // The kernel uses the larger value of "all" and of the interface.
+    if (std::max(all, ReadRpFilter(entry->path())) == 1) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 absl::StatusOr<std::vector<ProbeResult>> RunProbes(const Place& place,
                                                    const std::vector<CheckTarget>& targets,

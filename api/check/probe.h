@@ -1,16 +1,54 @@
-// Opens one connection to each of a list of addresses, at a bounded rate.
+// Opens one connection to each of a list of addresses, at a bounded rate, in any network namespace.
+// Also reads the reverse path filter (net.ipv4.conf.*.rp_filter) of this network namespace.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "api/check/place.h"
 #include "api/check/target.h"
+#include "nft/base/unique_fd.h"
 
 namespace svcmap::api {
+
+// The network namespace from which `svcmapctl check` connects.
+class Place {
+ public:
+  static absl::StatusOr<Place> Own();  // The namespace of this process.
+  // A name in /run/netns, or a path that contains a slash.
+  static absl::StatusOr<Place> Named(const std::string& name);
+  static absl::StatusOr<Place> OfProcess(pid_t pid);
+
+  // True if this is the namespace of this process.
+  bool is_own() const { return is_own_; }
+
+  // Runs `work` in a new thread inside the namespace. Requires CAP_SYS_ADMIN unless is_own().
+  absl::Status Run(const std::function<void()>& work) const;
+
+ private:
+  static absl::StatusOr<Place> Open(const std::string& path);
+
+  UniqueFd fd_;
+  bool is_own_ = true;
+};
+
+// Returns the value of `name` in the group "TcpExt" of a page in the format of /proc/net/netstat,
+// or 0 if the page does not contain the counter. Pure function.
+uint64_t NetstatCounter(std::string_view page, std::string_view name);
+
+// Returns the number of packets that the reverse path filter has dropped.
+uint64_t RpFilterDrops();
+
+// Returns the interfaces other than lo with a strict filter (1), sorted by name.
+std::vector<std::string> StrictInterfaces();
 
 enum class Observation : uint8_t {
   kConnected,    // TCP, SCTP: the connection was established.

@@ -1,4 +1,4 @@
-// Implements `svcmapctl apply`.
+// Implements `svcmapctl apply` and `svcmapctl accept-snapshot`.
 #include <algorithm>
 #include <optional>
 #include <ostream>
@@ -40,11 +40,8 @@ absl::StatusOr<std::vector<SentObject>> ObjectsToPrune(const std::vector<Manifes
   std::set<ObjectId> kept;
   for (const ManifestObject& object : objects) kept.insert(IdOf(object.object));
   std::vector<SentObject> pruned;
-  const absl::Status listed = client.List(v1::ListRequest(), [&](const v1::ListResponse& part) {
-    for (const v1::Object& object : part.objects()) {
-      if (const ObjectId id = IdOf(object); !kept.contains(id)) pruned.push_back({id, ""});
-    }
-    return true;
+  const absl::Status listed = client.ForEach({}, [&](const v1::Object& object) {
+    if (const ObjectId id = IdOf(object); !kept.contains(id)) pruned.push_back({id, ""});
   });
   if (!listed.ok()) return listed;
   return pruned;
@@ -131,7 +128,8 @@ ExitCode Prune(const ApplyOptions& options, const Inputs& inputs, Session& sessi
 
 }  // namespace
 
-ExitCode Execute(const ApplyOptions& options, Session& session) {
+ExitCode RunApply(const Options& all, Session& session) {
+  const ApplyOptions& options = all.apply;
   const std::optional<Inputs> read = ReadObjectsToApply(options, session);
   if (!read) return ExitCode::kIncomplete;
   const Inputs& inputs = *read;
@@ -142,6 +140,12 @@ ExitCode Execute(const ApplyOptions& options, Session& session) {
   }
   return Worse(inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete,
                RunPush(MakePush(inputs.objects, options.dry_run, session.client), session));
+}
+
+ExitCode RunAcceptSnapshot(const Options& /*options*/, Session& session) {
+  const absl::StatusOr<v1::Ack> ack = session.client.AcceptSnapshot();
+  if (!ack.ok()) return session.CallFailed(ack.status());
+  return ReportAck(*ack, {}, "", /*dry_run=*/false, session);
 }
 
 }  // namespace svcmap::api

@@ -5,9 +5,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "api/bundle/archive.h"
 #include "api/bundle/contents.h"
-#include "api/cli/destination.h"
 #include "api/cli/object_id.h"
 #include "nft/base/status.h"
 

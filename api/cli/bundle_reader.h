@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "api/cli/reader.h"
+#include "api/cli/client.h"
 
 namespace svcmap::api {
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "api/check/rp_filter.h"
+#include "api/check/probe.h"
 #include "api/check/tracked_entries.h"
 #include "api/cli/commands.h"
 #include "api/cli/text.h"
@@ -149,25 +149,13 @@ class Check {
       }
     }
     std::vector<IpAddress> node_addresses;
-    v1::ListRequest request;
-    request.set_kind(v1::KIND_NODE);
-    request.set_name(status->node_name());
-    absl::Status listed = reader_.List(request, [&](const v1::ListResponse& part) {
-      for (const v1::Object& object : part.objects()) {
-        node_addresses = InternalAddresses(object.node());
-      }
-      return true;
-    });
+    absl::Status listed = reader_.ForEach(
+        {v1::KIND_NODE, "", status->node_name()},
+        [&](const v1::Object& object) { node_addresses = InternalAddresses(object.node()); });
     if (!listed.ok()) return listed;
-    request.Clear();
-    request.set_kind(v1::KIND_SERVICE);
-    request.set_namespace_(options_.name_space);
-    listed = reader_.List(request, [&](const v1::ListResponse& part) {
-      for (const v1::Object& object : part.objects()) {
-        AddTargets(object.service(), node_addresses, targets_);
-      }
-      return true;
-    });
+    listed = reader_.ForEach(
+        {v1::KIND_SERVICE, options_.name_space, ""},
+        [&](const v1::Object& object) { AddTargets(object.service(), node_addresses, targets_); });
     if (!listed.ok()) return listed;
     if (options_.sample > 0) SampleTargets(options_.sample, std::random_device()(), targets_);
     return absl::OkStatus();
@@ -258,7 +246,7 @@ class Check {
       if (*predicted) cases.push_back(std::move(one));
     }
     const size_t addresses = cases.size();
-    if (options_.endpoints) AddEndpoints(cases);
+    if (!options_.no_endpoints) AddEndpoints(cases);
     std::vector<CheckTarget> all;
     for (const Case& one : cases) all.push_back(one.target);
     const auto results = RunProbes(place_, all, options_.limits);
@@ -434,7 +422,8 @@ std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_soc
          "with nsenter --net --target PID of svcmapd";
 }
 
-ExitCode Execute(const CheckOptions& options, Session& session) {
+ExitCode RunCheck(const Options& all, Session& session) {
+  const CheckOptions& options = all.check;
   if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
     session.Error(absl::StrCat("check: ", elsewhere,
                                "; --netns and --pid select the namespace from which svcmapctl "

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/check/place.h"
+#include "api/check/probe.h"
 #include "api/check/report.h"
+#include "api/cli/client.h"
 #include "api/cli/options.h"
-#include "api/cli/reader.h"
 #include "api/cli/session.h"
 
 namespace svcmap::api {

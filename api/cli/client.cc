@@ -28,15 +28,94 @@ std::string Detail(const std::string& message) { return message.empty() ? "" : "
 constexpr milliseconds kIdleInterval{200};  // Time between two calls of `idle`.
 constexpr size_t kObjectsPerBatch = 1000;   // Keeps a snapshot batch below about 2 MB.
 
-}  // namespace
-
-class Client::Impl {
+class AgentClient : public Client {
  public:
-  Impl(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
+  AgentClient(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
       : target_(target), tls_(tls), timeout_(timeout) {
     Renew();
   }
 
+  absl::StatusOr<v1::Ack> Apply(const v1::ApplyRequest& request) override {
+    return Call(&v1::Control::Stub::Apply, request, timeout_);
+  }
+
+  absl::StatusOr<v1::Ack> Remove(const v1::RemoveRequest& request) override {
+    return Call(&v1::Control::Stub::Remove, request, timeout_);
+  }
+
+  absl::StatusOr<v1::Ack> AcceptSnapshot() override {
+    v1::AcceptSnapshotRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    return Call(&v1::Control::Stub::AcceptSnapshot, request, timeout_);
+  }
+
+  absl::StatusOr<v1::GetStatusResponse> GetStatus(milliseconds at_most) override {
+    return Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(), std::min(at_most, timeout_));
+  }
+
+  absl::StatusOr<v1::GetStatusResponse> GetStatus() override { return GetStatus(timeout_); }
+
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override {
+    return Call(&v1::Control::Stub::Explain, request, timeout_);
+  }
+
+  absl::Status List(const v1::ListRequest& request,
+                    const std::function<bool(const v1::ListResponse&)>& take) override {
+    return Stream(&v1::Control::Stub::PrepareAsyncList, request, take);
+  }
+
+  absl::Status Dump(const v1::DumpRequest& request,
+                    const std::function<bool(const v1::DumpResponse&)>& take) override {
+    return Stream(&v1::Control::Stub::PrepareAsyncDump, request, take);
+  }
+
+  absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take,
+                     const std::function<bool()>& idle) override {
+    return Stream(&v1::Control::Stub::PrepareAsyncWatch, v1::WatchRequest(), take, idle);
+  }
+
+  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects,
+                                  bool accept_removals) override {
+    const auto deadline = Clock::now() + timeout_;
+    const bool connected = Connect(deadline);
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    const auto stream = stub_->Push(&context);
+    v1::Ack all;
+    uint64_t number = 0;
+    const auto send = [&](const v1::PushRequest& request, bool answered) {
+      v1::PushResponse response;
+      if (!stream->Write(request) || (answered && !stream->Read(&response))) return false;
+      if (!response.has_ack()) return true;
+      all = Combine(std::move(all), std::move(*response.mutable_ack()));
+      return true;
+    };
+    v1::PushRequest request;
+    request.mutable_open()->set_name("svcmapctl");
+    request.mutable_open()->set_protocol_version(kProtocolVersion);
+    bool good = send(request, true);
+    request.mutable_snapshot_begin();
+    good = good && send(request, false);
+    for (size_t begin = 0; begin < objects.size() && good; begin += kObjectsPerBatch) {
+      v1::Batch* batch = request.mutable_batch();
+      batch->Clear();
+      batch->set_number(++number);
+      const size_t end = std::min(objects.size(), begin + kObjectsPerBatch);
+      for (size_t i = begin; i < end; ++i) {
+        // The fields for objects have the same numbers in Object and Change.
+        batch->add_changes()->ParseFromString(objects[i].SerializeAsString());
+      }
+      good = send(request, true);
+    }
+    request.mutable_snapshot_end()->set_number(++number);
+    request.mutable_snapshot_end()->set_accept_removals(accept_removals);
+    if (good && send(request, true)) stream->WritesDone();
+    const grpc::Status status = stream->Finish();
+    if (!status.ok()) return ErrorOf(status, connected, timeout_);
+    return all;
+  }
+
+ private:
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(grpc::Status (v1::Control::Stub::*method)(grpc::ClientContext*,
                                                                           const Request&,
@@ -100,49 +179,6 @@ class Client::Impl {
     return status.ok() ? absl::OkStatus() : ErrorOf(status, connected, timeout_);
   }
 
-  absl::StatusOr<v1::Ack> Replace(const std::vector<v1::Object>& objects, bool accept_removals) {
-    const auto deadline = Clock::now() + timeout_;
-    const bool connected = Connect(deadline);
-    grpc::ClientContext context;
-    context.set_deadline(deadline);
-    const auto stream = stub_->Push(&context);
-    v1::Ack all;
-    uint64_t number = 0;
-    const auto send = [&](const v1::PushRequest& request, bool answered) {
-      v1::PushResponse response;
-      if (!stream->Write(request) || (answered && !stream->Read(&response))) return false;
-      if (!response.has_ack()) return true;
-      all = Combine(std::move(all), std::move(*response.mutable_ack()));
-      return true;
-    };
-    v1::PushRequest request;
-    request.mutable_open()->set_name("svcmapctl");
-    request.mutable_open()->set_protocol_version(kProtocolVersion);
-    bool good = send(request, true);
-    request.mutable_snapshot_begin();
-    good = good && send(request, false);
-    for (size_t begin = 0; begin < objects.size() && good; begin += kObjectsPerBatch) {
-      v1::Batch* batch = request.mutable_batch();
-      batch->Clear();
-      batch->set_number(++number);
-      const size_t end = std::min(objects.size(), begin + kObjectsPerBatch);
-      for (size_t i = begin; i < end; ++i) {
-        // The fields for objects have the same numbers in Object and Change.
-        batch->add_changes()->ParseFromString(objects[i].SerializeAsString());
-      }
-      good = send(request, true);
-    }
-    request.mutable_snapshot_end()->set_number(++number);
-    request.mutable_snapshot_end()->set_accept_removals(accept_removals);
-    if (good && send(request, true)) stream->WritesDone();
-    const grpc::Status status = stream->Finish();
-    if (!status.ok()) return ErrorOf(status, connected, timeout_);
-    return all;
-  }
-
-  milliseconds timeout() const { return timeout_; }
-
- private:
   void Renew() {
     channel_ = NewChannel(target_, tls_);
     stub_ = v1::Control::NewStub(channel_);
@@ -202,54 +238,19 @@ class Client::Impl {
   std::unique_ptr<v1::Control::Stub> stub_;
 };
 
-Client::Client(const std::string& target, const TlsMaterial& tls, milliseconds timeout)
-    : impl_(std::make_unique<Impl>(target, tls, timeout)) {}
+}  // namespace
 
-Client::~Client() = default;
-
-absl::StatusOr<v1::Ack> Client::Apply(const v1::ApplyRequest& request) {
-  return impl_->Call(&v1::Control::Stub::Apply, request, impl_->timeout());
+absl::Status Reader::ForEach(const ObjectId& filter,
+                             const std::function<void(const v1::Object&)>& take) {
+  return List(filter.ToListRequest(), [&take](const v1::ListResponse& part) {
+    for (const v1::Object& object : part.objects()) take(object);
+    return true;
+  });
 }
 
-absl::StatusOr<v1::Ack> Client::Remove(const v1::RemoveRequest& request) {
-  return impl_->Call(&v1::Control::Stub::Remove, request, impl_->timeout());
-}
-
-absl::StatusOr<v1::Ack> Client::AcceptSnapshot() {
-  v1::AcceptSnapshotRequest request;
-  request.set_protocol_version(kProtocolVersion);
-  return impl_->Call(&v1::Control::Stub::AcceptSnapshot, request, impl_->timeout());
-}
-
-absl::StatusOr<v1::Ack> Client::Replace(const std::vector<v1::Object>& objects,
-                                        bool accept_removals) {
-  return impl_->Replace(objects, accept_removals);
-}
-
-absl::StatusOr<v1::GetStatusResponse> Client::GetStatus(milliseconds at_most) {
-  return impl_->Call(&v1::Control::Stub::GetStatus, v1::GetStatusRequest(),
-                     std::min(at_most, impl_->timeout()));
-}
-
-absl::StatusOr<v1::GetStatusResponse> Client::GetStatus() { return GetStatus(impl_->timeout()); }
-
-absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
-  return impl_->Call(&v1::Control::Stub::Explain, request, impl_->timeout());
-}
-
-absl::Status Client::List(const v1::ListRequest& request,
-                          const std::function<bool(const v1::ListResponse&)>& take) {
-  return impl_->Stream(&v1::Control::Stub::PrepareAsyncList, request, take);
-}
-
-absl::Status Client::Dump(const v1::DumpRequest& request,
-                          const std::function<bool(const v1::DumpResponse&)>& take) {
-  return impl_->Stream(&v1::Control::Stub::PrepareAsyncDump, request, take);
-}
-
-absl::Status Client::Watch(const std::function<bool(const v1::WatchEvent&)>& take,
-                           const std::function<bool()>& idle) {
-  return impl_->Stream(&v1::Control::Stub::PrepareAsyncWatch, v1::WatchRequest(), take, idle);
+std::unique_ptr<Client> NewClient(const std::string& target, const TlsMaterial& tls,
+                                  milliseconds timeout) {
+  return std::make_unique<AgentClient>(target, tls, timeout);
 }
 
 }  // namespace svcmap::api

@@ -10,23 +10,25 @@ namespace svcmap::api {
 // Returns: services "web" not found in namespace "default"; found in namespace "shop"
 std::string NotFoundText(const ObjectId& id, Reader& reader);
 
-ExitCode Execute(const ApplyOptions& options, Session& session);
-ExitCode Execute(const DeleteOptions& options, Session& session);
-ExitCode Execute(const AcceptSnapshotOptions& options, Session& session);
-ExitCode Execute(const GetOptions& options, Session& session);
-ExitCode Execute(const StatusOptions& options, Session& session);
-ExitCode Execute(const DumpOptions& options, Session& session);
-ExitCode Execute(const ExplainOptions& options, Session& session);
-ExitCode Execute(const WaitOptions& options, Session& session);
-ExitCode Execute(const WatchOptions& options, Session& session);
-ExitCode Execute(const CheckOptions& options, Session& session);
-ExitCode Execute(const TopOptions& options, Session& session);
-ExitCode Execute(const BundleOptions& options, Session& session);
-ExitCode Execute(const MigrateCheckOptions& options, Session& session);
-ExitCode Execute(const FleetOptions& options, Session& session);
-ExitCode Execute(const FleetExplainOptions& options, Session& session);
-ExitCode Execute(const FleetServeOptions& options, Session& session);
-ExitCode Execute(const FleetApplyOptions& options, Session& session);
-ExitCode Execute(const VersionOptions& options, Session& session);
+ExitCode RunApply(const Options& options, Session& session);
+ExitCode RunDelete(const Options& options, Session& session);
+ExitCode RunAcceptSnapshot(const Options& options, Session& session);
+ExitCode RunGet(const Options& options, Session& session);
+ExitCode RunStatus(const Options& options, Session& session);
+ExitCode RunDump(const Options& options, Session& session);
+ExitCode RunExplain(const Options& options, Session& session);
+ExitCode RunWait(const Options& options, Session& session);
+ExitCode RunWatch(const Options& options, Session& session);
+ExitCode RunCheck(const Options& options, Session& session);
+ExitCode RunTop(const Options& options, Session& session);
+ExitCode RunSupportBundle(const Options& options, Session& session);
+ExitCode RunMigrateCheck(const Options& options, Session& session);
+ExitCode RunFleetStatus(const Options& options, Session& session);
+ExitCode RunFleetNodes(const Options& options, Session& session);
+ExitCode RunFleetWait(const Options& options, Session& session);
+ExitCode RunFleetExplain(const Options& options, Session& session);
+ExitCode RunFleetServe(const Options& options, Session& session);
+ExitCode RunFleetApply(const Options& options, Session& session);
+ExitCode RunVersion(const Options& options, Session& session);
 
 }  // namespace svcmap::api

@@ -1,8 +1,5 @@
 #include "api/cli/completion.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -84,13 +81,16 @@ void AddCommands(const CLI::App& app, std::vector<Candidate>& candidates) {
   }
 }
 
+bool HasCommands(const CLI::App& app) { return app.get_require_subcommand_min() > 0; }
+
 bool TakesValue(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
 
-// Returns the option with this name ("-o", "--output") of the command or of the program.
-const CLI::Option* FindOption(const CLI::App& app, const CLI::App& command,
-                              const std::string& name) {
-  const CLI::Option* option = command.get_option_no_throw(name);
-  return option != nullptr ? option : app.get_option_no_throw(name);
+// Returns the option with this name ("-o", "--output") of the command or of its parents.
+const CLI::Option* FindOption(const CLI::App* command, const std::string& name) {
+  for (; command != nullptr; command = command->get_parent()) {
+    if (const CLI::Option* option = command->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
 }
 
 // Returns the value of a global option that may be anywhere in the words.
@@ -108,30 +108,25 @@ std::vector<std::string> NamesOf(Reader& reader, const Completion& completion) {
   const bool objects = completion.source == Source::kObjects;
   std::set<std::string> names;
   std::vector<CheckTarget> targets;
-  const auto add = [&](const v1::ListResponse& part) {
-    for (const v1::Object& object : part.objects()) {
-      const ObjectId id = IdOf(object);
-      if (addresses) {
-        AddTargets(object.service(), {}, targets);
-      } else if (completion.source == Source::kNamespaces) {
-        names.insert(id.name_space);
-      } else {
-        const bool full = !id.name_space.empty() && completion.name_space.empty();
-        names.insert(full ? id.name_space + "/" + id.name : id.name);
-      }
+  const auto add = [&](const v1::Object& object) {
+    const ObjectId id = IdOf(object);
+    if (addresses) {
+      AddTargets(object.service(), {}, targets);
+    } else if (completion.source == Source::kNamespaces) {
+      names.insert(id.name_space);
+    } else {
+      const bool full = !id.name_space.empty() && completion.name_space.empty();
+      names.insert(full ? id.name_space + "/" + id.name : id.name);
     }
-    return true;
   };
   const std::vector<std::string> kinds =
       absl::StrSplit(objects ? completion.kind : "services", ',');
   for (const std::string& word : kinds) {
     const KindInfo* kind = FindKindWord(word);
     if (kind == nullptr) continue;
-    v1::ListRequest request;
-    request.set_kind(kind->proto);
-    if (objects) request.set_namespace_(completion.name_space);
+    const std::string name_space = objects ? completion.name_space : "";
     // If the call fails, the names that have arrived are sufficient.
-    if (!reader.List(request, add).ok()) break;
+    if (!reader.ForEach({kind->proto, name_space, ""}, add).ok()) break;
   }
   for (const CheckTarget& target : targets) names.insert(target.ToString());
   return {names.begin(), names.end()};
@@ -150,7 +145,7 @@ std::vector<std::string> NetnsNames() {
 }  // namespace
 
 Completion CompleteWords(const std::vector<std::string>& words) {
-  Words values;
+  Options values;
   CLI::App app;
   Describe(app, values);
   Completion completion;
@@ -164,11 +159,11 @@ Completion CompleteWords(const std::vector<std::string>& words) {
       pending = nullptr;
     } else if (word.starts_with('-')) {
       const size_t equal = word.find('=');
-      const CLI::Option* option = FindOption(app, *command, word.substr(0, equal));
+      const CLI::Option* option = FindOption(command, word.substr(0, equal));
       if (option != nullptr && TakesValue(*option) && equal == std::string::npos) pending = option;
-    } else if (command == &app) {
-      const std::vector<const CLI::App*> named = std::as_const(app).get_subcommands(
-          [&word](const CLI::App* sub) { return sub->check_name(word); });
+    } else if (HasCommands(*command)) {
+      const std::vector<const CLI::App*> named =
+          command->get_subcommands([&word](const CLI::App* sub) { return sub->check_name(word); });
       if (named.empty()) return completion;
       command = named.front();
     } else {
@@ -179,16 +174,17 @@ Completion CompleteWords(const std::vector<std::string>& words) {
   if (pending != nullptr) {
     AddValues(*pending, completion);
   } else if (const size_t equal = last.find('='); last.starts_with("--") && equal != last.npos) {
-    const CLI::Option* option = FindOption(app, *command, last.substr(0, equal));
+    const CLI::Option* option = FindOption(command, last.substr(0, equal));
     if (option != nullptr) AddValues(*option, completion);
     for (Candidate& candidate : completion.candidates) {
       candidate.word.insert(0, last.substr(0, equal + 1));
     }
   } else if (last.starts_with('-')) {
-    AddOptions(*command, completion.candidates);
-    if (command != &app) AddOptions(app, completion.candidates);
-  } else if (command == &app) {
-    AddCommands(app, completion.candidates);
+    for (; command != nullptr; command = command->get_parent()) {
+      AddOptions(*command, completion.candidates);
+    }
+  } else if (HasCommands(*command)) {
+    AddCommands(*command, completion.candidates);
   } else {
     size_t index = positionals.size();
     for (const CLI::Option* option : command->get_options()) {
@@ -228,8 +224,7 @@ int RunComplete(const std::vector<std::string>& words, const std::string& addres
       const auto reader = BundleReader::Open(bundle);
       if (reader.ok()) names = NamesOf(**reader, completion);
     } else if (target.ok() && tls.ok()) {
-      Client client(*target, *tls, std::chrono::seconds(1));
-      names = NamesOf(client, completion);
+      names = NamesOf(*NewClient(*target, *tls, std::chrono::seconds(1)), completion);
     }
   }
   const std::string last = words.empty() ? "" : words.back();

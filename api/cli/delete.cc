@@ -19,17 +19,9 @@ absl::StatusOr<std::set<ObjectId>> FindStored(const std::vector<SentObject>& wan
   std::set<ObjectId> stored;
   for (const auto& entry : kinds) {
     const std::set<ObjectId>& ids = entry.second;
-    v1::ListRequest request;
-    request.set_kind(entry.first);
-    if (ids.size() == 1) {
-      request.set_namespace_(ids.begin()->name_space);
-      request.set_name(ids.begin()->name);
-    }
-    const absl::Status listed = reader.List(request, [&](const v1::ListResponse& part) {
-      for (const v1::Object& object : part.objects()) {
-        if (ids.contains(IdOf(object))) stored.insert(IdOf(object));
-      }
-      return true;
+    const ObjectId filter = ids.size() == 1 ? *ids.begin() : ObjectId{entry.first, "", ""};
+    const absl::Status listed = reader.ForEach(filter, [&](const v1::Object& object) {
+      if (ids.contains(IdOf(object))) stored.insert(IdOf(object));
     });
     if (!listed.ok()) return listed;
   }
@@ -38,7 +30,8 @@ absl::StatusOr<std::set<ObjectId>> FindStored(const std::vector<SentObject>& wan
 
 }  // namespace
 
-ExitCode Execute(const DeleteOptions& options, Session& session) {
+ExitCode RunDelete(const Options& all, Session& session) {
+  const DeleteOptions& options = all.remove;
   std::vector<SentObject> objects;
   for (const ObjectId& id : options.objects) objects.push_back({id, ""});
   const Inputs inputs = ReadInputs(options.files, "not deleted", session);

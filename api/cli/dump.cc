@@ -23,9 +23,9 @@ std::string EscapeText(std::string_view text) {
 
 }  // namespace
 
-ExitCode Execute(const DumpOptions& options, Session& session) {
+ExitCode RunDump(const Options& options, Session& session) {
   v1::DumpRequest request;
-  request.set_what(options.what);
+  request.set_what(options.dump);
   const absl::Status status = session.reader.Dump(request, [&](const v1::DumpResponse& part) {
     session.out << EscapeText(part.text());
     return session.out.good();  // Stops when standard output is closed.

@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "api/cli/commands.h"
-#include "api/cli/etcd_failed.h"
 #include "api/cli/fleet_observer.h"
 #include "api/cli/fleet_reader.h"
 #include "api/cli/table.h"
@@ -27,7 +26,12 @@ void PrintJson(const nlohmann::json& value, const Session& session) {
   session.out << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
-void PrintCounts(const FleetReader& reader, const fleet::Summary& summary, Session& session) {
+void PrintCounts(const FleetOptions& options, const FleetReader& reader,
+                 const fleet::Summary& summary, Session& session) {
+  if (options.output == OutputFormat::kJson) {
+    PrintJson(CountsJson(reader.head().seq, reader.required(), summary), session);
+    return;
+  }
   const auto line = [&session](const char* name, uint64_t count) {
     session.out << absl::StrFormat("%-12s%8d\n", name, count);
   };
@@ -47,7 +51,8 @@ bool Selected(const FleetOptions& options, const fleet::FleetNode& node) {
          (options.silent && node.silent);
 }
 
-void PrintNodes(const FleetOptions& options, const fleet::Summary& summary, Session& session) {
+void PrintNodes(const FleetOptions& options, const FleetReader& /*reader*/,
+                const fleet::Summary& summary, Session& session) {
   constexpr size_t kColumns = 80;
   if (options.output == OutputFormat::kJson) {
     nlohmann::json nodes = nlohmann::json::array();
@@ -79,7 +84,24 @@ void PrintNodes(const FleetOptions& options, const fleet::Summary& summary, Sess
   table.Finish();
 }
 
-ExitCode WaitForFleet(const FleetOptions& options, FleetReader& reader, Session& session) {
+ExitCode ReadAndPrint(const FleetOptions& options,
+                      void (*print)(const FleetOptions&, const FleetReader&, const fleet::Summary&,
+                                    Session&),
+                      Session& session) {
+  FleetReader reader(options);
+  if (absl::Status status = reader.ReadFleet(); !status.ok()) return EtcdFailed(status, session);
+  const absl::StatusOr<fleet::Summary> summary = reader.ReadStatuses();
+  if (!summary.ok()) return EtcdFailed(summary.status(), session);
+  print(options, reader, *summary, session);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+ExitCode RunFleetWait(const Options& all, Session& session) {
+  const FleetOptions& options = all.fleet;
+  FleetReader reader(options);
+  if (absl::Status status = reader.ReadFleet(); !status.ok()) return EtcdFailed(status, session);
   const auto deadline = steady_clock::now() + options.timeout;
   if (absl::Status status = reader.WriteAsk(); !status.ok()) return EtcdFailed(status, session);
   for (;;) {
@@ -117,29 +139,12 @@ ExitCode WaitForFleet(const FleetOptions& options, FleetReader& reader, Session&
   }
 }
 
-}  // namespace
-
-ExitCode EtcdFailed(const absl::Status& status, const Session& session) {
-  session.Error("etcd: " + std::string(status.message()));
-  if (absl::IsNotFound(status)) return ExitCode::kIncomplete;
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ? ExitCode::kUnreachable
-                                                                         : ExitCode::kCallRejected;
+ExitCode RunFleetStatus(const Options& all, Session& session) {
+  return ReadAndPrint(all.fleet, PrintCounts, session);
 }
 
-ExitCode Execute(const FleetOptions& options, Session& session) {
-  FleetReader reader(options);
-  if (absl::Status status = reader.ReadFleet(); !status.ok()) return EtcdFailed(status, session);
-  if (options.what == FleetOptions::What::kWait) return WaitForFleet(options, reader, session);
-  const absl::StatusOr<fleet::Summary> summary = reader.ReadStatuses();
-  if (!summary.ok()) return EtcdFailed(summary.status(), session);
-  if (options.what == FleetOptions::What::kNodes) {
-    PrintNodes(options, *summary, session);
-  } else if (options.output == OutputFormat::kJson) {
-    PrintJson(CountsJson(reader.head().seq, reader.required(), *summary), session);
-  } else {
-    PrintCounts(reader, *summary, session);
-  }
-  return ExitCode::kOk;
+ExitCode RunFleetNodes(const Options& all, Session& session) {
+  return ReadAndPrint(all.fleet, PrintNodes, session);
 }
 
 }  // namespace svcmap::api

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
-#include "api/cli/etcd_failed.h"
+#include "api/cli/fleet_reader.h"
 #include "api/cli/inputs.h"
 #include "api/cli/text.h"
 #include "api/convert/convert.h"
@@ -85,10 +85,10 @@ ExitCode Write(const std::vector<fleet::Change>& changes, bool dry_run, fleet::S
   return ExitCode::kOk;
 }
 
-ExitCode CompareAndWrite(const FleetApplyOptions& options, const fleet::Versions& desired,
+ExitCode CompareAndWrite(const Options& options, const fleet::Versions& desired,
                          const Session& session) {
-  const ApplyOptions& manifests = options.manifests;
-  fleet::Store store(options.etcd, options.prefix, "svcmapctl");
+  const ApplyOptions& manifests = options.apply;
+  fleet::Store store(options.fleet.etcd, options.fleet.prefix, "svcmapctl");
   if (absl::Status status = store.Read(); !status.ok()) return EtcdFailed(status, session);
   if (manifests.force) store.IgnoreLeader();
   if (const std::string& leader = store.leader(); !leader.empty()) {
@@ -116,8 +116,8 @@ ExitCode CompareAndWrite(const FleetApplyOptions& options, const fleet::Versions
 
 }  // namespace
 
-ExitCode Execute(const FleetApplyOptions& options, Session& session) {
-  const ApplyOptions& manifests = options.manifests;
+ExitCode RunFleetApply(const Options& options, Session& session) {
+  const ApplyOptions& manifests = options.apply;
   const std::optional<Inputs> inputs = ReadObjectsToApply(manifests, session);
   if (!inputs) return ExitCode::kIncomplete;
   ExitCode code = inputs->complete ? ExitCode::kOk : ExitCode::kIncomplete;

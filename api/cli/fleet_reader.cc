@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "api/cli/etcd_failed.h"
 
 namespace svcmap::api {
 namespace {
@@ -54,8 +53,11 @@ absl::StatusOr<fleet::Summary> FleetReader::ReadStatuses() {
 
 absl::Status FleetReader::WriteAsk() {
   TxnRequest write;
-  fleet::AddPut(fleet::AskKey(options_.status_prefix),
-                fleet::ToJson(fleet::Ask{.seq = required_, .window = options_.window}), write);
+  fleet::AddPut(
+      fleet::AskKey(options_.status_prefix),
+      fleet::ToJson(fleet::Ask{.seq = required_,
+                               .window = std::chrono::ceil<std::chrono::seconds>(options_.window)}),
+      write);
   return connection_.TxnAtAnyEndpoint(write, kEtcdTimeout).status();
 }
 
@@ -63,6 +65,13 @@ absl::Status FleetReader::Read(
     const std::string& prefix, bool keys_only,
     const std::function<void(std::string name, const std::string& value)>& take) {
   return connection_.ReadAll({prefix + "/nodes/", kKeysPerPage, keys_only}, kEtcdTimeout, take);
+}
+
+ExitCode EtcdFailed(const absl::Status& status, const Session& session) {
+  session.Error("etcd: " + std::string(status.message()));
+  if (absl::IsNotFound(status)) return ExitCode::kIncomplete;
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ? ExitCode::kUnreachable
+                                                                         : ExitCode::kCallRejected;
 }
 
 std::string StateText(const fleet::FleetNode& node) {

@@ -1,6 +1,7 @@
 // Reads the state of a fleet from etcd, for the commands of `svcmapctl fleet`.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -9,9 +10,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/cli/options.h"
+#include "api/cli/session.h"
 #include "api/fleet/node_status.h"
 
 namespace svcmap::api {
+
+inline constexpr std::chrono::seconds kEtcdTimeout{10};  // For each request.
+
+// Prints why a request to etcd has failed, and returns the exit code.
+ExitCode EtcdFailed(const absl::Status& status, const Session& session);
 
 class FleetReader {
  public:

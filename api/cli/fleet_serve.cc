@@ -18,7 +18,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
-#include "api/cli/etcd_failed.h"
 #include "api/cli/fleet_observer.h"
 #include "api/cli/fleet_page.h"
 #include "api/cli/fleet_reader.h"
@@ -146,10 +145,11 @@ class FleetServer {
 
 }  // namespace
 
-ExitCode Execute(const FleetServeOptions& options, Session& session) {
+ExitCode RunFleetServe(const Options& all, Session& session) {
+  const FleetOptions& options = all.fleet;
   SetUpLog(/*verbosity=*/0);
   grpc_init();  // ClockWatch needs gRPC even while no channel exists.
-  FleetReader reader(options.fleet);
+  FleetReader reader(options);
   FleetObserver observer;
   FleetServer server(options.listen);
   bool started = false;

@@ -1,22 +1,245 @@
 // Implements `svcmapctl get`.
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "api/cli/columns.h"
 #include "api/cli/commands.h"
 #include "api/cli/table.h"
+#include "api/convert/convert.h"
+#include "api/convert/fields.h"
+#include "api/convert/projection.h"
 #include "api/convert/quote.h"
+#include "api/convert/service_parts.h"
 #include "api/manifests/manifests.h"
+#include "nft/types/ip_address.h"
+#include "proxy/names/kube_names.h"
 
 namespace svcmap::api {
 namespace {
+
+// Joins all entries, or the first `shown` entries and the number of omitted entries.
+std::string List(std::vector<std::string> texts, bool wide, size_t shown) {
+  if (!wide && texts.size() > shown) {
+    const std::string omitted = absl::StrCat("+", texts.size() - shown);
+    texts.resize(shown);
+    texts.push_back(omitted);
+  }
+  return absl::StrJoin(texts, ",");
+}
+
+bool IsReady(const v1::Endpoint& endpoint) {
+  return !endpoint.conditions().has_ready() || endpoint.conditions().ready();
+}
+
+// Returns the number of ready endpoints with a valid address. svcmapd uses only the first address.
+size_t CountUsable(const v1::EndpointSlice& slice) {
+  const auto usable = [](const v1::Endpoint& endpoint) {
+    return IsReady(endpoint) && !endpoint.addresses().empty() &&
+           IpAddress::Parse(endpoint.addresses(0));
+  };
+  return static_cast<size_t>(
+      std::count_if(slice.endpoints().begin(), slice.endpoints().end(), usable));
+}
+
+// Returns the name of the Service, or "".
+std::string ServiceOf(const v1::EndpointSlice& slice) {
+  const auto& labels = slice.metadata().labels();
+  const auto service = labels.find(kServiceNameLabel);
+  return service == labels.end() ? "" : service->second;
+}
+
+// Numbers of ready endpoints with a valid address, and of all endpoints of each Service.
+class ReadyCounts {
+ public:
+  void Add(const v1::EndpointSlice& slice) {
+    Count& count = counts_[{slice.metadata().namespace_(), ServiceOf(slice)}][slice.address_type()];
+    count.all += static_cast<size_t>(slice.endpoints_size());
+    count.ready += CountUsable(slice);
+  }
+
+  // Returns "2/3". A dual-stack endpoint counts once.
+  std::string Of(const v1::Service& service) const {
+    Count shown;
+    const auto found = counts_.find({service.metadata().namespace_(), service.metadata().name()});
+    if (found != counts_.end()) {
+      for (const auto& [type, count] : found->second) {
+        if (count.all > shown.all) shown = count;
+      }
+    }
+    return absl::StrCat(shown.ready, "/", shown.all);
+  }
+
+ private:
+  struct Count {
+    size_t all = 0;
+    size_t ready = 0;
+  };
+  // Namespace and name of the Service, then address type.
+  std::map<std::pair<std::string, std::string>, std::map<std::string, Count>> counts_;
+};
+
+std::string Or(const std::string& text, std::string_view otherwise) {
+  return text.empty() ? std::string(otherwise) : text;
+}
+
+// Example: "80/TCP,443:30443/TCP,1000-2000/UDP". The number after the colon is the nodePort.
+std::string PortsOf(const v1::Service& service, bool wide) {
+  std::vector<std::string> texts;
+  const std::vector<uint16_t> end_ports = EndPorts(service);
+  for (const v1::ServicePort& port : service.spec().ports()) {
+    std::string text = absl::StrCat(port.port());
+    const uint16_t end_port = end_ports[texts.size()];
+    if (end_port != 0) absl::StrAppend(&text, "-", end_port);
+    if (port.node_port() != 0) absl::StrAppend(&text, ":", port.node_port());
+    texts.push_back(absl::StrCat(text, "/", Or(port.protocol(), "TCP")));
+  }
+  return List(std::move(texts), wide, 2);
+}
+
+std::string ClusterIpsOf(const v1::ServiceSpec& spec, bool wide) {
+  if (spec.cluster_ips().empty()) return spec.cluster_ip();
+  return wide ? absl::StrJoin(spec.cluster_ips(), ",") : spec.cluster_ips(0);
+}
+
+std::string ExternalIpsOf(const v1::Service& service, bool wide) {
+  std::vector<std::string> texts;
+  for (const v1::LoadBalancerIngress& ingress : service.status().load_balancer().ingress()) {
+    texts.push_back(Or(ingress.ip(), ingress.hostname()));
+  }
+  const auto& ips = service.spec().external_ips();
+  texts.insert(texts.end(), ips.begin(), ips.end());
+  if (texts.empty() && service.spec().type() == "LoadBalancer") return "<pending>";
+  return List(std::move(texts), wide, 1);
+}
+
+// Returns the names of the chains that kube-proxy's iptables mode uses for the Service (S-203), in
+// port order. Returns "" if the Service is not proxied (S-2).
+std::string KubeChainsOf(const v1::Service& service) {
+  const v1::ServiceSpec& spec = service.spec();
+  const std::string cluster_ips = ClusterIpsOf(spec, false);
+  if (spec.type() == "ExternalName" || cluster_ips.empty() || cluster_ips == "None") return "";
+  const std::string key =
+      absl::StrCat(service.metadata().namespace_(), "/", service.metadata().name());
+  std::vector<std::string> texts;
+  for (const v1::ServicePort& port : spec.ports()) {
+    const std::optional<proxy::Protocol> protocol = ParseProtocol(port.protocol());
+    if (!protocol) continue;
+    texts.push_back("KUBE-SVC-" + proxy::KubeServiceHash(key, port.name(), *protocol));
+  }
+  return absl::StrJoin(texts, ",");
+}
+
+std::vector<std::string> Cells(const v1::Service& service, bool wide, const ReadyCounts& ready) {
+  const v1::ServiceSpec& spec = service.spec();
+  std::vector<std::string> cells = {service.metadata().namespace_(),
+                                    service.metadata().name(),
+                                    Or(spec.type(), "ClusterIP"),
+                                    ClusterIpsOf(spec, wide),
+                                    ExternalIpsOf(service, wide),
+                                    PortsOf(service, wide),
+                                    spec.type() == "ExternalName" ? "" : ready.Of(service)};
+  if (wide) cells.push_back(KubeChainsOf(service));
+  return cells;
+}
+
+std::string PortsOf(const v1::EndpointSlice& slice, bool wide) {
+  std::vector<std::string> texts;
+  for (const v1::EndpointPort& port : slice.ports()) {
+    texts.push_back(absl::StrCat(port.port(), "/", Or(port.protocol(), "TCP")));
+  }
+  return List(std::move(texts), wide, 2);
+}
+
+// Example: "10.1.0.5,10.1.0.6 (weight 5, not ready),+4"
+std::string EndpointsOf(const v1::EndpointSlice& slice, bool wide) {
+  std::vector<std::string> texts;
+  Report findings(proxy::Kind::kEndpointSlice, "");  // The agent reports them.
+  const uint32_t default_weight = DefaultWeight(slice.metadata(), findings);
+  for (const v1::Endpoint& endpoint : slice.endpoints()) {
+    std::vector<std::string> remarks;
+    const uint32_t weight = endpoint.has_weight() ? endpoint.weight() : default_weight;
+    if (weight != 1) remarks.push_back(absl::StrCat("weight ", weight));
+    if (!IsReady(endpoint)) {
+      remarks.emplace_back(endpoint.conditions().terminating() ? "terminating" : "not ready");
+    }
+    texts.push_back(
+        absl::StrCat(endpoint.addresses().empty() ? "<none>" : endpoint.addresses(0),
+                     remarks.empty() ? "" : absl::StrCat(" (", absl::StrJoin(remarks, ", "), ")")));
+  }
+  return List(std::move(texts), wide, 2);
+}
+
+std::vector<std::string> Cells(const v1::EndpointSlice& slice, bool wide) {
+  std::vector<std::string> cells = {slice.metadata().namespace_(), slice.metadata().name(),
+                                    ServiceOf(slice)};
+  if (wide) cells.push_back(slice.address_type());
+  cells.push_back(PortsOf(slice, wide));
+  cells.push_back(absl::StrCat(CountUsable(slice), "/", slice.endpoints_size()));
+  cells.push_back(EndpointsOf(slice, wide));
+  return cells;
+}
+
+std::vector<std::string> Cells(const v1::Node& node) {
+  std::vector<std::string> texts;
+  for (const v1::NodeAddress& address : node.status().addresses()) {
+    if (address.type() == "InternalIP" || address.type() == "ExternalIP") {
+      texts.push_back(address.address());
+    }
+  }
+  return {node.metadata().name(), absl::StrJoin(texts, ",")};
+}
+
+std::vector<std::string> Cells(const v1::ServiceCIDR& cidr) {
+  return {cidr.metadata().name(), absl::StrJoin(cidr.spec().cidrs(), ",")};
+}
+
+// Column headings. `wide` includes the columns that only `-o wide` prints.
+std::vector<std::string> ColumnsOf(v1::Kind kind, bool wide) {
+  switch (kind) {
+    case v1::KIND_SERVICE:
+      if (!wide) {
+        return {"NAMESPACE", "NAME", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "PORT(S)", "READY"};
+      }
+      return {"NAMESPACE",   "NAME",    "TYPE",  "CLUSTER-IP",
+              "EXTERNAL-IP", "PORT(S)", "READY", "KUBE-PROXY CHAIN"};
+    case v1::KIND_ENDPOINT_SLICE:
+      if (!wide) return {"NAMESPACE", "NAME", "SERVICE", "PORTS", "READY", "ENDPOINTS"};
+      return {"NAMESPACE", "NAME", "SERVICE", "ADDRESSTYPE", "PORTS", "READY", "ENDPOINTS"};
+    case v1::KIND_NODE:
+      return {"NAME", "ADDRESSES"};
+    case v1::KIND_SERVICE_CIDR:
+      return {"NAME", "CIDRS"};
+    default:
+      return {};
+  }
+}
+
+// Returns the cells of one row in the order of ColumnsOf. Unless `wide` is set, long lists are
+// shortened: "10.1.0.5,10.1.0.6,+8".
+std::vector<std::string> CellsOf(const v1::Object& object, bool wide, const ReadyCounts& ready) {
+  switch (object.object_case()) {
+    case v1::Object::kService:
+      return Cells(object.service(), wide, ready);
+    case v1::Object::kEndpointSlice:
+      return Cells(object.endpoint_slice(), wide);
+    case v1::Object::kNode:
+      return Cells(object.node());
+    case v1::Object::kServiceCidr:
+      return Cells(object.service_cidr());
+    case v1::Object::OBJECT_NOT_SET:
+      break;
+  }
+  return {};
+}
 
 // Example: no services found in namespace "shop"
 std::string NothingListed(const ObjectId& filter) {
@@ -24,25 +247,12 @@ std::string NothingListed(const ObjectId& filter) {
                       filter.name_space.empty() ? "" : " in namespace " + Quote(filter.name_space));
 }
 
-v1::ListRequest RequestOf(const ObjectId& filter) {
-  v1::ListRequest request;
-  request.set_kind(filter.kind);
-  request.set_namespace_(filter.name_space);
-  request.set_name(filter.name);
-  return request;
-}
-
 // Counts the endpoints for the READY column of Services.
 absl::StatusOr<ReadyCounts> CountEndpoints(const ObjectId& services, Reader& reader) {
   ReadyCounts counts;
   const absl::Status status =
-      reader.List(RequestOf({v1::KIND_ENDPOINT_SLICE, services.name_space, ""}),
-                  [&](const v1::ListResponse& part) {
-                    for (const v1::Object& object : part.objects()) {
-                      if (object.has_endpoint_slice()) counts.Add(object.endpoint_slice());
-                    }
-                    return true;
-                  });
+      reader.ForEach({v1::KIND_ENDPOINT_SLICE, services.name_space, ""},
+                     [&](const v1::Object& object) { counts.Add(object.endpoint_slice()); });
   if (!status.ok()) return status;
   return counts;
 }
@@ -52,7 +262,7 @@ absl::StatusOr<size_t> WriteObjects(const ObjectId& filter, const Session& sessi
                                     const std::function<void(const v1::Object&)>& write) {
   size_t count = 0;
   const absl::Status status =
-      session.reader.List(RequestOf(filter), [&](const v1::ListResponse& part) {
+      session.reader.List(filter.ToListRequest(), [&](const v1::ListResponse& part) {
         for (const v1::Object& object : part.objects()) write(object);
         count += static_cast<size_t>(part.objects_size());
         return session.out.good();  // Stops when standard output is closed.
@@ -123,18 +333,16 @@ std::string NotFoundText(const ObjectId& id, Reader& reader) {
   if (id.name_space.empty()) return text;
   std::set<std::string> elsewhere;
   // If the call fails, the text is complete without the other namespaces.
-  (void)reader.List(RequestOf({id.kind, "", id.name}), [&](const v1::ListResponse& part) {
-    for (const v1::Object& object : part.objects()) {
-      if (IdOf(object).name == id.name) elsewhere.insert(Quote(IdOf(object).name_space));
-    }
-    return true;
+  (void)reader.ForEach({id.kind, "", id.name}, [&](const v1::Object& object) {
+    if (IdOf(object).name == id.name) elsewhere.insert(Quote(IdOf(object).name_space));
   });
   elsewhere.erase(Quote(id.name_space));
   if (elsewhere.empty()) return text;
   return absl::StrCat(text, "; found in namespace ", absl::StrJoin(elsewhere, ", "));
 }
 
-ExitCode Execute(const GetOptions& options, Session& session) {
+ExitCode RunGet(const Options& all, Session& session) {
+  const GetOptions& options = all.get;
   if (options.output == OutputFormat::kTable || options.output == OutputFormat::kWide) {
     return PrintTables(options, session);
   }

@@ -1,14 +1,15 @@
-// Implements `svcmapctl migrate check`. The command
-// inspects the local node with `svcmapd --preflight` and iptables-save, and reads the findings of
-// the agent, if an agent runs.
+// Implements `svcmapctl migrate check`. The command inspects the local node with `svcmapd
+// --preflight` and iptables-save, and reads the findings of the agent, if an agent runs.
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
 #include "api/cli/migrate_text.h"
 #include "api/cli/text.h"
+#include "api/manifests/json_text.h"
 #include "api/migration/kube_proxy_process.h"
 #include "api/migration/program.h"
 
@@ -62,7 +63,39 @@ std::vector<std::string> AgentFindings(Client& client) {
 
 }  // namespace
 
-ExitCode Execute(const MigrateCheckOptions& options, Session& session) {
+std::string FindingsText(const std::vector<Finding>& findings) {
+  std::string page;
+  size_t attention = 0;
+  for (const Finding& finding : findings) {
+    if (finding.attention) ++attention;
+    absl::StrAppend(&page, finding.attention ? "ATTENTION  " : "NOTE       ", OneLine(finding.what),
+                    "\n  effect   ", OneLine(finding.effect), "\n  remedy   ",
+                    OneLine(finding.remedy), "\n\n");
+  }
+  const size_t notes = findings.size() - attention;
+  absl::StrAppend(&page,
+                  attention == 0   ? "No problems found"
+                  : attention == 1 ? "1 finding needs attention"
+                                   : absl::StrCat(attention, " findings need attention"),
+                  notes == 0 ? "" : ", " + CountText(notes, "note"), ".\n");
+  return page;
+}
+
+std::string FindingsJson(const std::vector<Finding>& findings) {
+  using Json = nlohmann::ordered_json;
+  const bool attention = std::any_of(findings.begin(), findings.end(),
+                                     [](const Finding& finding) { return finding.attention; });
+  Json json = {{"attention", attention}, {"findings", Json::array()}};
+  for (const Finding& finding : findings) {
+    json["findings"].push_back({{"level", finding.attention ? "attention" : "note"},
+                                {"what", finding.what},
+                                {"effect", finding.effect},
+                                {"remedy", finding.remedy}});
+  }
+  return JsonText(json);
+}
+
+ExitCode RunMigrateCheck(const Options& options, Session& session) {
   MigrationFacts facts = ReadMigrationFacts();
   facts.agent_findings = AgentFindings(session.client);
   const std::vector<Finding> findings = JudgeMigration(facts);

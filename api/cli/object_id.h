@@ -1,7 +1,10 @@
-// Parses and prints kinds ("svc") and object names ("service/shop/web"). Pure functions.
+// Parses and prints kinds ("svc"), object names ("service/shop/web") and destinations of packets.
+// Pure functions.
 #pragma once
 
 #include <compare>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +30,7 @@ struct ObjectId {
 
   std::string ToString() const;  // "service/shop/web", "node/node-1"
   v1::ObjectRef ToRef() const;
+  v1::ListRequest ToListRequest() const;
 
   friend auto operator<=>(const ObjectId&, const ObjectId&) = default;
 };
@@ -41,5 +45,16 @@ inline constexpr std::string_view kDefaultNamespace = "default";
 // kDefaultNamespace. If `name_required` is false, `text` can be empty.
 absl::StatusOr<ObjectId> ParseObjectId(const KindInfo& kind, std::string_view text,
                                        std::string_view name_space, bool name_required);
+
+// Parses "10.96.0.10:53/UDP" or "[fd00::1]:80", and sets the destination of `request`. The default
+// protocol is TCP. Protocol names are not case-sensitive. The error message names the invalid part.
+absl::Status ParseDestination(std::string_view text, v1::ExplainRequest& request);
+
+// Parses "shop/web" or "shop/web:http". An empty `port` means all ports. Returns false if `text`
+// has another form.
+bool ParseServicePort(std::string_view text, ObjectId& service, std::string& port);
+
+// Returns "10.0.0.1:80" or "[fd00::1]:80".
+std::string AddressAndPort(const std::string& address, uint32_t port);
 
 }  // namespace svcmap::api

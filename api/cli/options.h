@@ -1,16 +1,16 @@
-// Options of each svcmapctl command. All values have been validated without contacting the agent.
+// Options of svcmapctl. All values have been validated without contacting the agent.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "api/check/probe.h"
+#include "api/cli/exit_code.h"
 #include "api/cli/object_id.h"
-#include "api/cli/service_rates.h"
+#include "api/cli/rates.h"
 #include "api/fleet/etcd_connection.h"
 #include "api/health/bind_address.h"
 #include "api/tls/tls_files.h"
@@ -18,13 +18,25 @@
 
 namespace svcmap::api {
 
+struct Options;
+struct Session;
+
+// Runs a command.
+using Runner = ExitCode (*)(const Options& options, Session& session);
+
+inline constexpr char kDefaultMetricsAddress[] = "127.0.0.1:10249";
+
+enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };  // kTable is also text.
+
 struct ApplyOptions {
   std::vector<std::string> files;  // Files or directories. "-" means standard input.
   bool strict = false;             // True if nothing is sent when a manifest has a flaw.
   bool prune = false;              // True if objects that are not in the manifests are deleted.
   bool allow_empty = false;        // True if --prune may delete any number of objects.
-  bool force = false;              // True if --prune disconnects a connected controller.
-  bool dry_run = false;            // True if changes are shown but not applied.
+  // True if --prune disconnects a connected controller, or if `fleet apply` writes even if a Store
+  // is the elected writer.
+  bool force = false;
+  bool dry_run = false;  // True if changes are shown but not applied.
 };
 
 struct DeleteOptions {  // Either `files` or `objects` is set.
@@ -34,29 +46,17 @@ struct DeleteOptions {  // Either `files` or `objects` is set.
   bool ignore_not_found = false;
 };
 
-enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
-
 struct GetOptions {
   std::vector<ObjectId> filters;  // An empty name or namespace matches all objects.
   OutputFormat output = OutputFormat::kTable;
 };
 
-struct StatusOptions {
-  OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
-  bool verbose = false;                        // True if stages, maps and all findings are printed.
-};
-
-struct VersionOptions {};
-
-struct DumpOptions {
-  v1::DumpRequest::What what = v1::DumpRequest::DESIRED;
-};
-
 struct ExplainOptions {
+  std::string to;              // The destination, as typed by the user.
   v1::ExplainRequest request;  // Without a destination if `service` is set.
   ObjectId service;            // Explain all addresses and ports of this Service.
   std::string service_port;    // Only this port: a name or number. Empty: all ports.
-  OutputFormat output = OutputFormat::kTable;  // kTable (text), kJson or kYaml.
+  OutputFormat output = OutputFormat::kTable;  // kTable, kJson or kYaml.
   bool requirements = false;                   // True if requirement numbers ("S-94") are printed.
   bool verbose = false;                        // True if all steps and endpoints are printed.
 };
@@ -69,28 +69,20 @@ struct WaitOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(30);  // Timeout for the whole command.
 };
 
-struct WatchOptions {
-  OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
-};
-
-struct MigrateCheckOptions {
-  OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
-};
-
 struct CheckOptions {
   // At most one of `netns` and `pid` is set. If `netns` and `pid` are not set, svcmapctl connects
   // from the node.
-  std::string netns;       // Name in /run/netns, or path.
-  int pid = 0;             // A process in the network namespace.
-  std::string name_space;  // Kubernetes namespace of the Services. Empty selects all Services.
-  size_t sample = 0;       // Number of random addresses. 0 selects all addresses.
-  bool endpoints = true;   // True if endpoints are also checked directly.
+  std::string netns;          // Name in /run/netns, or path.
+  int pid = 0;                // A process in the network namespace.
+  std::string name_space;     // Kubernetes namespace of the Services. Empty selects all Services.
+  size_t sample = 0;          // Number of random addresses. 0 selects all addresses.
+  bool no_endpoints = false;  // True if endpoints are not checked directly.
   ProbeLimits limits;
-  OutputFormat output = OutputFormat::kTable;  // kTable (text) or kJson.
+  OutputFormat output = OutputFormat::kTable;  // kTable or kJson.
 };
 
 struct TopOptions {
-  std::string metrics_address;  // HOST:PORT
+  std::string metrics_address = kDefaultMetricsAddress;  // HOST:PORT
   // Shows the endpoints of this Service instead of all Services, if the name is not empty.
   ObjectId endpoints;
   RateGroup group = RateGroup::kService;
@@ -101,56 +93,27 @@ struct TopOptions {
 };
 
 struct BundleOptions {
-  std::string file;             // Output file. "-" means standard output. Empty selects a name.
-  bool hash_names = false;      // True if names of objects are replaced with hashes.
-  std::string log_file;         // Log of svcmapd. Empty means the systemd journal.
-  bool check = true;            // True if the result of `svcmapctl check` is included.
-  std::string metrics_address;  // HOST:PORT
+  std::string metrics_address = kDefaultMetricsAddress;  // HOST:PORT
+  std::string file;         // Output file. "-" means standard output. Empty selects a name.
+  bool hash_names = false;  // True if names of objects are replaced with hashes.
+  std::string log_file;     // Log of svcmapd. Empty means the systemd journal.
+  bool no_check = false;    // True if the result of `svcmapctl check` is not included.
 };
 
 struct FleetOptions {
-  enum class What { kStatus, kNodes, kWait, kExplain, kServe };
-  What what = What::kStatus;
   fleet::EtcdServers etcd;
   std::string prefix, status_prefix;
   bool behind = false, rejecting = false, silent = false;  // nodes: print only these nodes.
-  // wait: the writer's sequence number. status and nodes: the number that nodes are compared with,
-  // or nullopt for the default.
+  // wait: the writer's sequence number. Other commands: the number that nodes are compared with, or
+  // nullopt for the default.
   std::optional<uint64_t> seq;
   int percent = 100;                                             // wait
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  // wait
-  std::chrono::seconds window{5};                                // wait
-  OutputFormat output = OutputFormat::kTable;                    // kTable (text) or kJson.
+  std::chrono::milliseconds window = std::chrono::seconds(5);    // wait
+  OutputFormat output = OutputFormat::kTable;                    // kTable or kJson.
+  std::string node;                                              // explain
+  BindAddress listen;                                            // serve
 };
-
-struct FleetExplainOptions {
-  FleetOptions fleet;
-  std::string node;
-  ExplainOptions explain;
-  std::string command;  // The command to run on the node: "explain 10.96.0.10:80".
-  TlsFiles tls;         // For svcmapd of the node.
-  std::chrono::milliseconds timeout;
-};
-
-struct FleetServeOptions {
-  FleetOptions fleet;
-  BindAddress listen;
-};
-
-// `manifests.force` writes even if a Store is the elected writer.
-struct FleetApplyOptions {
-  fleet::EtcdServers etcd;
-  std::string prefix;
-  ApplyOptions manifests;
-};
-
-struct AcceptSnapshotOptions {};
-
-using Command =
-    std::variant<ApplyOptions, DeleteOptions, AcceptSnapshotOptions, GetOptions, StatusOptions,
-                 DumpOptions, ExplainOptions, WaitOptions, WatchOptions, MigrateCheckOptions,
-                 CheckOptions, TopOptions, BundleOptions, FleetOptions, FleetExplainOptions,
-                 FleetApplyOptions, FleetServeOptions, VersionOptions>;
 
 struct Options {
   std::string address;  // Agent address as typed by the user.
@@ -158,7 +121,27 @@ struct Options {
   TlsFiles tls;         // TLS is disabled if `ca` is empty.
   std::chrono::milliseconds timeout = std::chrono::seconds(10);  // Timeout for each call.
   std::string bundle;  // Support bundle to read instead of calling the agent, or empty.
-  Command command;
+
+  Runner run = nullptr;
+  // If not empty, the output of --help, --version or completion. No command runs.
+  std::string help;
+  std::vector<std::string> help_topic;  // The arguments of `help`.
+  bool help_is_script = false;          // True if long lines must not be broken.
+
+  // Options of the commands. Only the options of the given command are set. `fleet apply` and
+  // `fleet explain` also use `apply` and `explain`.
+  ApplyOptions apply;
+  DeleteOptions remove;
+  GetOptions get;
+  OutputFormat output = OutputFormat::kTable;  // status, watch and migrate check
+  bool verbose = false;                        // status
+  v1::DumpRequest::What dump = v1::DumpRequest::DESIRED;
+  ExplainOptions explain;
+  WaitOptions wait;
+  CheckOptions check;
+  TopOptions top;
+  BundleOptions support_bundle;
+  FleetOptions fleet;
 };
 
 }  // namespace svcmap::api

@@ -2,15 +2,100 @@
 
 #include <cstdlib>
 #include <ostream>
-#include <variant>
+#include <set>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "api/cli/bundle_reader.h"
-#include "api/cli/command_line.h"
 #include "api/cli/commands.h"
 #include "api/cli/completion.h"
+#include "api/cli/describe.h"
+#include "api/cli/help_text.h"
 #include "api/cli/text.h"
+#include "api/connect/target.h"
+#include "api/convert/quote.h"
 
 namespace svcmap::api {
+namespace {
+
+absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+// Returns a message about a missing or unknown command, with a list of all commands.
+std::string UnknownCommand(const CLI::App& app, const CLI::App& parent) {
+  const std::vector<std::string> rest = app.remaining();
+  return absl::StrCat(
+      rest.empty() ? "no command specified" : "unknown command " + Quote(rest.front()),
+      "; commands: ",
+      absl::StrJoin(parent.get_subcommands(nullptr), ", ",
+                    [](std::string* out, const CLI::App* sub) { *out += sub->get_name(); }));
+}
+
+// Returns the message of an error, prefixed with the command, such as "fleet wait".
+std::string ParseProblem(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string name;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    absl::StrAppend(&name, name.empty() ? "" : " ", command->get_name());
+  }
+  const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const bool unknown =
+      command->get_require_subcommand_min() > 0 && (required || !app.remaining().empty());
+  return absl::StrCat(name, name.empty() ? "" : ": ",
+                      unknown ? UnknownCommand(app, *command) : OneLine(error.what()));
+}
+
+// Checks the options of the program. `command` is the name of the command.
+absl::Status FinishProgram(const std::string& command, const std::string& address_from_env,
+                           Options& options) {
+  const char* source = options.address.empty() ? "SVCMAP_ADDRESS: " : "--address: ";
+  if (options.address.empty()) options.address = address_from_env;
+  if (options.address.empty()) options.address = kDefaultAddress;
+  const auto target = ParseTarget(options.address);
+  if (!target.ok()) return Usage(source + std::string(target.status().message()));
+  options.target = *target;
+  // `fleet explain` connects to the address of a node instead.
+  const std::string dialed = options.fleet.node.empty() ? options.address : "tcp://";
+  if (const absl::Status tls = CheckTlsFlags(options.tls, dialed); !tls.ok()) return tls;
+  const std::set<std::string_view> read_bundles = {"get", "status", "dump", "explain"};
+  if (!options.bundle.empty() && !read_bundles.contains(command)) {
+    return Usage("--bundle: only supported by get, status, dump and explain");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Options> ParseCommandLine(const std::vector<std::string>& args,
+                                         const std::string& address_from_env) {
+  Options options;
+  CLI::App app(kProgramDescription, "svcmapctl");
+  Describe(app, options);
+  try {
+    app.parse(
+        std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects reverse order.
+  } catch (const CLI::CallForHelp&) {
+    if (app.get_subcommands().empty() && !app.remaining().empty())
+      return Usage(UnknownCommand(app, app));
+    options.help = app.help();
+  } catch (const CLI::CallForVersion& version) {
+    options.help = absl::StrCat(version.what(), "\n");
+  } catch (const UsageError& error) {
+    return Usage(error.what());
+  } catch (const CLI::ParseError& error) {
+    return Usage(ParseProblem(app, error));
+  }
+  if (!options.help.empty()) return options;
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "help") {
+    options.help_topic.push_back("--help");
+    return ParseCommandLine(options.help_topic, address_from_env);
+  }
+  const absl::Status status = FinishProgram(command, address_from_env, options);
+  if (!status.ok()) return status;
+  return options;
+}
 
 int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& out,
         std::ostream& err, TerminalSize screen) {
@@ -23,18 +108,18 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
     err << "error: " << parsed.status().message() << "; see svcmapctl --help\n";
     return static_cast<int>(ExitCode::kUsage);
   }
-  if (const auto* help = std::get_if<HelpText>(&*parsed)) {
-    out << FitLines(help->text, help->is_script ? 0 : screen.columns);
+  const Options& options = *parsed;
+  if (!options.help.empty()) {
+    out << FitLines(options.help, options.help_is_script ? 0 : screen.columns);
     return static_cast<int>(ExitCode::kOk);
   }
-  const Options& options = std::get<Options>(*parsed);
   const absl::StatusOr<TlsMaterial> tls = ReadTlsFiles(options.tls);
   const absl::Status sound = tls.ok() ? CheckTlsMaterial(*tls, options.tls) : tls.status();
   if (!sound.ok()) {
     err << "error: --tls-cert, --tls-key, --tls-ca: " << sound.message() << '\n';
     return static_cast<int>(ExitCode::kUsage);
   }
-  Client client(options.target, *tls, options.timeout);
+  const std::unique_ptr<Client> client = NewClient(options.target, *tls, options.timeout);
   std::unique_ptr<BundleReader> bundle;
   if (!options.bundle.empty()) {
     absl::StatusOr<std::unique_ptr<BundleReader>> opened = BundleReader::Open(options.bundle);
@@ -44,16 +129,15 @@ int Run(const std::vector<std::string>& args, std::istream& in, std::ostream& ou
     }
     bundle = *std::move(opened);
   }
-  Session session{client,
-                  bundle ? static_cast<Reader&>(*bundle) : client,
+  Session session{*client,
+                  bundle ? static_cast<Reader&>(*bundle) : *client,
                   options.address,
                   options.bundle,
                   in,
                   out,
                   err,
                   screen};
-  return static_cast<int>(
-      std::visit([&](const auto& command) { return Execute(command, session); }, options.command));
+  return static_cast<int>(options.run(options, session));
 }
 
 }  // namespace svcmap::api

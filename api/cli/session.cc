@@ -7,7 +7,6 @@
 
 namespace svcmap::api {
 
-void Session::Print(std::string_view page) const { out << FitLines(page, screen.columns); }
 void Session::Error(std::string_view text) const { err << "error: " << OneLine(text) << '\n'; }
 void Session::Warn(std::string_view text) const { err << "warning: " << OneLine(text) << '\n'; }
 void Session::Note(std::string_view text) const { err << "note: " << OneLine(text) << '\n'; }

@@ -27,7 +27,6 @@ struct Session {
   std::ostream& err;  // Receives errors, warnings and notes, one line each.
   TerminalSize screen;
 
-  void Print(std::string_view page) const;  // Prints results, with lines that fit the terminal.
   void Error(std::string_view text) const;  // "error: ..."
   void Warn(std::string_view text) const;   // "warning: ..."
   void Note(std::string_view text) const;   // "note: ..."

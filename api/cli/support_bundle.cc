@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "api/bundle/archive.h"
 #include "api/bundle/contents.h"
 #include "api/bundle/name_hash.h"
 #include "api/bundle/node_facts.h"
@@ -83,7 +82,6 @@ class Bundle {
     info_.version = VersionLine("svcmapctl");
     info_.hashed_names = options_.hash_names;
     if (options_.hash_names) HashNames();
-    AddMessages();
     std::vector<ArchiveFile> files = {{kBundleInfoFile, BundleInfoJson(info_)}};
     for (BundleFile& file : files_) {
       files.push_back({std::move(file.name), std::move(file.content)});
@@ -98,7 +96,7 @@ class Bundle {
   }
 
   void ReadAgent() {
-    absl::StatusOr<v1::GetStatusResponse> status = session_.reader.GetStatus();
+    const absl::StatusOr<v1::GetStatusResponse> status = session_.reader.GetStatus();
     if (!status.ok()) {
       agent_missing_ = true;
       const absl::Status problem =
@@ -111,52 +109,50 @@ class Bundle {
       node_ = status->node_name();
       hash_.Learn(node_);
       hash_.Learn(status->controller().instance());
-      status_ = *std::move(status);
+      Add({kStatusFile, ToJsonLine(*status), NamesIn::kJsonValues});
       ReadObjects();
       Explain();
       ReadDumps();
-      if (options_.check) RunCheck();
+      if (!options_.no_check) CheckAddresses();
     }
     ReadPage("agent/metrics.txt", "/metrics");
     ReadPage("agent/configz.json", "/configz");
   }
 
   void ReadObjects() {
-    const absl::Status listed =
-        session_.reader.List(v1::ListRequest(), [&](const v1::ListResponse& part) {
-          for (const v1::Object& object : part.objects()) {
-            hash_.Learn(object);
-            objects_.push_back(object);
-          }
-          return true;
-        });
-    if (!listed.ok()) AgentPartMissing(kObjectsFile, listed);
-    objects_complete_ = listed.ok();
+    std::string lines;
+    const absl::Status listed = session_.reader.ForEach({}, [&](const v1::Object& object) {
+      hash_.Learn(object);
+      lines += ToJsonLine(object);
+      if (object.has_service()) services_.push_back(object.service());
+      if (object.has_node() && object.node().metadata().name() == node_) {
+        node_addresses_ = InternalAddresses(object.node());
+      }
+    });
+    if (!listed.ok()) return AgentPartMissing(kObjectsFile, listed);
+    Add({kObjectsFile, std::move(lines), NamesIn::kJsonValues});
   }
 
   void Explain() {
-    std::vector<IpAddress> node_addresses;
-    for (const v1::Object& object : objects_) {
-      if (object.has_node() && object.node().metadata().name() == node_) {
-        node_addresses = InternalAddresses(object.node());
-      }
-    }
     std::vector<CheckTarget> targets;
-    for (const v1::Object& object : objects_) {
-      if (object.has_service()) AddTargets(object.service(), node_addresses, targets);
-    }
+    for (const v1::Service& service : services_) AddTargets(service, node_addresses_, targets);
     if (targets.size() > kMaxExplained) {
       Missing(kExplainFile, absl::ResourceExhaustedError(
                                 absl::StrCat("only the first ", kMaxExplained, " of ",
                                              targets.size(), " addresses are explained")));
       targets.resize(kMaxExplained);
     }
+    std::string lines;
     for (const CheckTarget& target : targets) {
-      absl::StatusOr<v1::ExplainResponse> explained =
+      const absl::StatusOr<v1::ExplainResponse> explained =
           session_.reader.Explain(ExplainRequestFor(target));
-      if (!explained.ok()) return AgentPartMissing(kExplainFile, explained.status());
-      explained_.push_back(*std::move(explained));
+      if (!explained.ok()) {
+        AgentPartMissing(kExplainFile, explained.status());
+        break;
+      }
+      lines += ToJsonLine(*explained);
     }
+    Add({kExplainFile, std::move(lines), NamesIn::kJsonValues});
   }
 
   void ReadDumps() {
@@ -178,7 +174,7 @@ class Bundle {
     }
   }
 
-  void RunCheck() {
+  void CheckAddresses() {
     const absl::StatusOr<Place> place = Place::Own();
     CheckOptions options;
     options.sample = kCheckSample;
@@ -209,33 +205,18 @@ class Bundle {
     for (BundleFile& file : files_) {
       if (file.names == NamesIn::kText) file.content = hash_.Text(file.content);
       if (file.names == NamesIn::kQuotes) file.content = hash_.QuotedText(file.content);
+      if (file.names == NamesIn::kJsonValues) file.content = hash_.JsonLines(file.content);
     }
-    if (status_) hash_.Message(*status_);
-    for (v1::Object& object : objects_) hash_.Message(object);
-    for (v1::ExplainResponse& explained : explained_) hash_.Message(explained);
     for (MissingPart& part : info_.missing) part.reason = hash_.Text(part.reason);
     node_ = hash_.Text(node_);
-  }
-
-  void AddMessages() {
-    if (!status_) return;
-    Add({kStatusFile, ToJsonLine(*status_)});
-    std::string lines;
-    for (const v1::Object& object : objects_) lines += ToJsonLine(object);
-    if (objects_complete_) Add({kObjectsFile, std::move(lines)});
-    lines.clear();
-    for (const v1::ExplainResponse& explained : explained_) lines += ToJsonLine(explained);
-    Add({kExplainFile, std::move(lines)});
   }
 
   const BundleOptions& options_;
   Session& session_;
   NameHash hash_{NameHash::RandomSalt()};
   std::string node_ = "unknown";
-  std::optional<v1::GetStatusResponse> status_;
-  std::vector<v1::Object> objects_;
-  bool objects_complete_ = false;
-  std::vector<v1::ExplainResponse> explained_;
+  std::vector<v1::Service> services_;
+  std::vector<IpAddress> node_addresses_;
   std::vector<BundleFile> files_;
   BundleInfo info_;
   bool agent_missing_ = false;
@@ -268,7 +249,8 @@ std::string PathOf(const BundleOptions& options, const std::string& node, absl::
 
 }  // namespace
 
-ExitCode Execute(const BundleOptions& options, Session& session) {
+ExitCode RunSupportBundle(const Options& all, Session& session) {
+  const BundleOptions& options = all.support_bundle;
   const absl::Time now = absl::Now();
   Bundle bundle(options, session);
   if (options.file != "-") {

@@ -15,9 +15,8 @@
 #include "api/check/tracked_entries.h"
 #include "api/cli/check.h"
 #include "api/cli/commands.h"
-#include "api/cli/endpoint_rates.h"
 #include "api/cli/http_get.h"
-#include "api/cli/service_rates.h"
+#include "api/cli/rates.h"
 #include "api/convert/projection.h"
 #include "api/migration/kube_proxy_process.h"
 #include "nft/base/lock_sockets.h"
@@ -91,31 +90,22 @@ class EndpointMeter : public Meter {
 // not exist or has no addresses.
 absl::StatusOr<std::unique_ptr<Meter>> MakeEndpointMeter(const TopOptions& options,
                                                          Session& session) {
-  v1::ListRequest request;
-  request.set_kind(v1::KIND_SERVICE);
-  request.set_namespace_(options.endpoints.name_space);
-  request.set_name(options.endpoints.name);
   std::vector<IpAddress> local;
   for (const InterfaceAddress& own : InterfaceAddresses()) local.push_back(own.address);
   std::vector<CheckTarget> targets;
-  absl::Status listed = session.reader.List(request, [&](const v1::ListResponse& part) {
-    for (const v1::Object& object : part.objects()) AddTargets(object.service(), local, targets);
-    return true;
+  absl::Status listed = session.reader.ForEach(options.endpoints, [&](const v1::Object& object) {
+    AddTargets(object.service(), local, targets);
   });
   if (!listed.ok()) return listed;
   if (targets.empty()) return nullptr;
   EndpointRates rates(targets);
-  request.set_kind(v1::KIND_ENDPOINT_SLICE);
-  request.clear_name();
-  listed = session.reader.List(request, [&](const v1::ListResponse& part) {
-    for (const v1::Object& object : part.objects()) {
-      const v1::EndpointSlice& slice = object.endpoint_slice();
-      const auto label = slice.metadata().labels().find(kServiceNameLabel);
-      if (label == slice.metadata().labels().end()) continue;
-      if (label->second == options.endpoints.name) rates.AddEndpoints(slice);
-    }
-    return true;
-  });
+  listed = session.reader.ForEach(
+      {v1::KIND_ENDPOINT_SLICE, options.endpoints.name_space, ""}, [&](const v1::Object& object) {
+        const auto& labels = object.endpoint_slice().metadata().labels();
+        const auto label = labels.find(kServiceNameLabel);
+        if (label == labels.end() || label->second != options.endpoints.name) return;
+        rates.AddEndpoints(object.endpoint_slice());
+      });
   if (!listed.ok()) return listed;
   return std::make_unique<EndpointMeter>(std::move(rates), options.order);
 }
@@ -131,7 +121,8 @@ std::string Summary(const std::vector<ServiceRate>& rates, double seconds) {
 
 }  // namespace
 
-ExitCode Execute(const TopOptions& options, Session& session) {
+ExitCode RunTop(const Options& all, Session& session) {
+  const TopOptions& options = all.top;
   winsize window = {};
   const bool live =
       !options.once && isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;

@@ -5,14 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
-#include "api/cli/status_text.h"
+#include "api/cli/status.h"
 #include "api/cli/text.h"
 
 namespace svcmap::api {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
 constexpr milliseconds kPollInterval{100};
 
@@ -36,11 +36,12 @@ bool WorthRetrying(const absl::Status& status) {
 
 }  // namespace
 
-ExitCode Execute(const WaitOptions& options, Session& session) {
-  const auto deadline = Clock::now() + options.timeout;
+ExitCode RunWait(const Options& all, Session& session) {
+  const WaitOptions& options = all.wait;
+  const auto deadline = steady_clock::now() + options.timeout;
   std::string last;
   for (;;) {
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
     if (left <= milliseconds(0)) break;
     const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus(left);
     if (status.ok() && Reached(options, *status)) {
@@ -50,7 +51,7 @@ ExitCode Execute(const WaitOptions& options, Session& session) {
     if (!status.ok() && !WorthRetrying(status.status())) return session.CallFailed(status.status());
     last = status.ok() ? "the agent's state is: " + StatusLine(*status)
                        : CallProblem(status.status(), session.address);
-    const auto until = std::min(Clock::now() + kPollInterval, deadline);
+    const auto until = std::min(steady_clock::now() + kPollInterval, deadline);
     std::this_thread::sleep_until(until);
   }
   session.Error(absl::StrCat("wait --for ", options.what_as_given, ": timed out after ",

@@ -1,12 +1,18 @@
 #include "api/config/kube_proxy_config.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "api/config/fields.h"
 #include "api/config/go_duration.h"
 #include "api/convert/quote.h"
+#include "api/manifests/manifests.h"
+#include "nft/base/status.h"
 #include "nft/types/ip_address.h"
 
 namespace svcmap::api {
@@ -98,6 +104,18 @@ void Limit(std::vector<std::string>& lines) {
   lines.back() = absl::StrCat("and ", more, " more");
 }
 
+using Json = nlohmann::json;
+
+template <typename Value>
+void Put(Json& field, const Value& value) {
+  field = value;
+}
+void Put(Json& field, const KubeProxyConfiguration::Duration& value) {
+  field = FormatGoDuration(value);
+}
+void Put(Json& field, const AnyScalar& value) { field = value.text; }
+void Put(Json& field, const Unread&) { field = nullptr; }
+
 }  // namespace
 
 ReadConfiguration ReadKubeProxyConfiguration(std::string_view text) {
@@ -137,6 +155,26 @@ std::vector<std::pair<std::string, std::string>> ConfigurationDefaults() {
     defaults.emplace_back(std::move(field.path), std::move(field.value));
   }
   return defaults;
+}
+
+std::string ConfigzText(const KubeProxyConfiguration& config) {
+  Json body;
+  VisitConfigurationFields(config, [&](const char* path, const auto& member, Use) {
+    Put(body[Json::json_pointer("/" + absl::StrReplaceAll(path, {{".", "/"}}))], member);
+  });
+  return Json{{"kubeproxy.config.k8s.io", std::move(body)}}.dump();
+}
+
+absl::StatusOr<ConfigurationFile> ReadConfigurationFile(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) return Annotate(text.status(), "--config");
+  ReadConfiguration read = ReadKubeProxyConfiguration(*text);
+  if (!read.errors.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", absl::StrJoin(read.errors, "\n" + path + ": ")));
+  }
+  return ConfigurationFile{path, *std::move(text), std::move(read.config),
+                           std::move(read.findings)};
 }
 
 }  // namespace svcmap::api

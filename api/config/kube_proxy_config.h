@@ -1,5 +1,5 @@
 // kube-proxy's configuration file: KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as
-// in kubeadm's ConfigMap kube-proxy. Pure functions.
+// in kubeadm's ConfigMap kube-proxy. All functions except ReadConfigurationFile are pure.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace svcmap::api {
 
@@ -140,5 +142,18 @@ std::string WriteDefaultConfiguration();
 // Returns the path of every field, such as "conntrack.min", with its default in the notation of the
 // file, and in the order of docs/configuration.md.
 std::vector<std::pair<std::string, std::string>> ConfigurationDefaults();
+
+// Returns {"kubeproxy.config.k8s.io": {...}} with all fields, including defaults.
+std::string ConfigzText(const KubeProxyConfiguration& config);
+
+struct ConfigurationFile {
+  std::string path;
+  std::string text;  // The content of the file.
+  KubeProxyConfiguration config;
+  std::vector<std::string> findings;  // Findings to log.
+};
+
+// The returned status contains one line per error. Each line begins with the path of the file.
+absl::StatusOr<ConfigurationFile> ReadConfigurationFile(const std::string& path);
 
 }  // namespace svcmap::api

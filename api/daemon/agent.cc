@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
-#include "api/config/configz.h"
+#include "api/config/kube_proxy_config.h"
 #include "api/daemon/kernel_features.h"
 #include "api/log/log_value.h"
 #include "nft/base/status.h"

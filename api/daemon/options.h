@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/access/listeners.h"
-#include "api/config/file.h"
+#include "api/access/access.h"
+#include "api/config/kube_proxy_config.h"
 #include "api/grpc/push_limits.h"
 #include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"

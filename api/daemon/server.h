@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/access/listeners.h"
+#include "api/access/access.h"
 #include "api/daemon/tcp_listener.h"
 #include "api/daemon/unix_listener.h"
 #include "api/grpc/control_service.h"

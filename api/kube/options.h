@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "api/config/file.h"
+#include "api/config/kube_proxy_config.h"
 #include "api/kube/http/api_server.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/kube/wire/resource.h"

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <functional>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
@@ -43,8 +44,10 @@ const FieldDescriptor* FindField(const Message& message, const std::string& json
   return nullptr;
 }
 
-template <typename T>  // int32_t or uint32_t
-Problem ReadInteger(const TreeNode& node, T& value) {
+// Reads an integer of type T, which is int32_t or uint32_t, and passes it to `set`.
+template <typename T>
+Problem ReadInteger(const TreeNode& node, const std::function<void(T)>& set) {
+  T value = 0;
   if (node.type != Type::kNumber) return Bad(node, "must be an integer");
   const char* begin = node.text.data() + (node.text.starts_with('+') ? 1 : 0);
   const char* end = node.text.data() + node.text.size();
@@ -53,6 +56,7 @@ Problem ReadInteger(const TreeNode& node, T& value) {
   const auto [stop, error] = std::from_chars(begin, end, value, 10);
   if (error == std::errc::result_out_of_range) return Bad(node, "must fit into 32 bits");
   if (error != std::errc() || stop != end) return Bad(node, "must be an integer");
+  set(value);
   return std::nullopt;
 }
 
@@ -146,18 +150,12 @@ class Filler {
         if (node.type != Type::kBool) return Bad(node, "must be true or false");
         reflection.SetBool(&message, &field, node.text == "true");
         return std::nullopt;
-      case FieldDescriptor::CPPTYPE_INT32: {
-        int32_t value = 0;
-        if (Problem problem = ReadInteger(node, value)) return problem;
-        reflection.SetInt32(&message, &field, value);
-        return std::nullopt;
-      }
-      case FieldDescriptor::CPPTYPE_UINT32: {
-        uint32_t value = 0;
-        if (Problem problem = ReadInteger(node, value)) return problem;
-        reflection.SetUInt32(&message, &field, value);
-        return std::nullopt;
-      }
+      case FieldDescriptor::CPPTYPE_INT32:
+        return ReadInteger<int32_t>(
+            node, [&](int32_t value) { reflection.SetInt32(&message, &field, value); });
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return ReadInteger<uint32_t>(
+            node, [&](uint32_t value) { reflection.SetUInt32(&message, &field, value); });
       default:
         return Bad(node, "fields of this type are not supported in manifests");
     }

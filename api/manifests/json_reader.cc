@@ -55,12 +55,16 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonEvents(const JsonInput& input, Flaws flaws) : input_(input), builder_(no_aliases_, flaws) {}
 
-  bool null() override { return builder_.Null(input_.line); }
-  bool boolean(bool value) override { return builder_.Bool(input_.line, value); }
-  bool number_integer(int64_t value) override { return Number(absl::StrCat(value)); }
-  bool number_unsigned(uint64_t value) override { return Number(absl::StrCat(value)); }
-  bool number_float(double, const std::string& text) override { return Number(text); }
-  bool string(std::string& text) override { return builder_.String(input_.line, std::move(text)); }
+  bool null() override { return Scalar(Type::kNull, ""); }
+  bool boolean(bool value) override { return Scalar(Type::kBool, value ? "true" : "false"); }
+  bool number_integer(int64_t value) override { return Scalar(Type::kNumber, absl::StrCat(value)); }
+  bool number_unsigned(uint64_t value) override {
+    return Scalar(Type::kNumber, absl::StrCat(value));
+  }
+  bool number_float(double, const std::string& text) override {
+    return Scalar(Type::kNumber, text);
+  }
+  bool string(std::string& text) override { return Scalar(Type::kString, std::move(text)); }
   bool binary(nlohmann::json::binary_t&) override { return false; }  // Not in JSON.
   bool start_object(size_t) override { return builder_.BeginMap(input_.line); }
   bool key(std::string& text) override { return string(text); }
@@ -91,7 +95,11 @@ class JsonEvents : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  bool Number(std::string text) { return builder_.Number(input_.line, std::move(text)); }
+  using Type = TreeNode::Type;
+
+  bool Scalar(Type type, std::string text) {
+    return builder_.Scalar(type, input_.line, std::move(text));
+  }
 
   const JsonInput& input_;
   AliasBudget no_aliases_;

@@ -1,92 +1,64 @@
 #include "api/manifests/known_fields.h"
 
 #include <algorithm>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "api/convert/kinds.h"
 
 namespace svcmap::api {
 namespace {
 
-// Fields of Kubernetes 1.36 (generated.proto) that svcmap/v1/objects.proto does not describe.
-constexpr std::string_view kMetadata[] = {"deletionGracePeriodSeconds",
-                                          "finalizers",
-                                          "generateName",
-                                          "generation",
-                                          "managedFields",
-                                          "ownerReferences",
-                                          "resourceVersion",
-                                          "selfLink",
-                                          "uid"};
-constexpr std::string_view kServiceSpec[] = {"allocateLoadBalancerNodePorts",
-                                             "externalName",
-                                             "ipFamilyPolicy",
-                                             "loadBalancerClass",
-                                             "loadBalancerIP",
-                                             "publishNotReadyAddresses",
-                                             "selector",
-                                             "trafficDistribution"};
-constexpr std::string_view kServicePort[] = {"appProtocol", "targetPort"};
-constexpr std::string_view kServiceStatus[] = {"conditions"};
-constexpr std::string_view kIngress[] = {"ports"};
-constexpr std::string_view kEndpoint[] = {"deprecatedTopology", "hostname", "targetRef"};
-constexpr std::string_view kEndpointPort[] = {"appProtocol"};
-constexpr std::string_view kNodeSpec[] = {"configSource", "externalID", "podCIDR", "providerID",
-                                          "unschedulable"};
-constexpr std::string_view kTaint[] = {"effect", "timeAdded", "value"};
-constexpr std::string_view kNodeStatus[] = {
-    "allocatable",      "capacity",        "conditions",  "config",   "daemonEndpoints",
-    "declaredFeatures", "features",        "images",      "nodeInfo", "phase",
-    "runtimeHandlers",  "volumesAttached", "volumesInUse"};
-constexpr std::string_view kServiceCidr[] = {"status"};
-constexpr std::string_view kTopLevel[] = {"apiVersion", "kind"};
+// Words separated by spaces.
+using Words = std::string_view;
+
+// Fields of Kubernetes 1.36 (generated.proto) that svcmap/v1/objects.proto does not describe, by
+// the name of the type.
+constexpr std::pair<std::string_view, Words> kUnreadFields[] = {
+    {"ObjectMeta",
+     "deletionGracePeriodSeconds finalizers generateName generation managedFields ownerReferences "
+     "resourceVersion selfLink uid"},
+    {"ServiceSpec",
+     "allocateLoadBalancerNodePorts externalName ipFamilyPolicy loadBalancerClass loadBalancerIP "
+     "publishNotReadyAddresses selector trafficDistribution"},
+    {"ServicePort", "appProtocol targetPort"},
+    {"ServiceStatus", "conditions"},
+    {"LoadBalancerIngress", "ports"},
+    {"Endpoint", "deprecatedTopology hostname targetRef"},
+    {"EndpointPort", "appProtocol"},
+    {"NodeSpec", "configSource externalID podCIDR providerID unschedulable"},
+    {"Taint", "effect timeAdded value"},
+    {"NodeStatus",
+     "allocatable capacity conditions config daemonEndpoints declaredFeatures features images "
+     "nodeInfo phase runtimeHandlers volumesAttached volumesInUse"},
+    {"ServiceCIDR", "status"}};
+constexpr Words kTopLevelFields = "apiVersion kind";
 
 // Kinds of Kubernetes 1.36 that svcmap does not read, in the API groups of the kinds that it reads.
-constexpr std::string_view kCoreKinds[] = {"Binding",
-                                           "ComponentStatus",
-                                           "ConfigMap",
-                                           "Event",
-                                           "LimitRange",
-                                           "Namespace",
-                                           "PersistentVolume",
-                                           "PersistentVolumeClaim",
-                                           "Pod",
-                                           "PodTemplate",
-                                           "ReplicationController",
-                                           "ResourceQuota",
-                                           "Secret",
-                                           "ServiceAccount"};
-constexpr std::string_view kNetworkingKinds[] = {"IPAddress", "Ingress", "IngressClass",
-                                                 "NetworkPolicy"};
+constexpr Words kCoreKinds =
+    "Binding ComponentStatus ConfigMap Event LimitRange Namespace PersistentVolume "
+    "PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret "
+    "ServiceAccount";
+constexpr Words kNetworkingKinds = "IPAddress Ingress IngressClass NetworkPolicy";
 
-std::span<const std::string_view> UnreadFields(std::string_view type) {
-  struct Entry {
-    std::string_view type;
-    std::span<const std::string_view> fields;
-  };
-  static constexpr Entry kEntries[] = {{"ObjectMeta", kMetadata},
-                                       {"ServiceSpec", kServiceSpec},
-                                       {"ServicePort", kServicePort},
-                                       {"ServiceStatus", kServiceStatus},
-                                       {"LoadBalancerIngress", kIngress},
-                                       {"Endpoint", kEndpoint},
-                                       {"EndpointPort", kEndpointPort},
-                                       {"NodeSpec", kNodeSpec},
-                                       {"Taint", kTaint},
-                                       {"NodeStatus", kNodeStatus},
-                                       {"ServiceCIDR", kServiceCidr}};
-  for (const Entry& entry : kEntries) {
-    if (entry.type == type) return entry.fields;
+std::vector<std::string> Split(Words words) {
+  return absl::StrSplit(std::string(words), ' ', absl::SkipEmpty());
+}
+
+Words UnreadFields(std::string_view type) {
+  for (const auto& [name, fields] : kUnreadFields) {
+    if (name == type) return fields;
   }
   return {};
 }
 
 constexpr size_t kLongest = 64;  // No field and no kind is longer.
 
-bool Contains(std::span<const std::string_view> fields, std::string_view name) {
-  return std::find(fields.begin(), fields.end(), name) != fields.end();
+bool Contains(Words words, std::string_view word) {
+  const std::vector<std::string> all = Split(words);
+  return std::find(all.begin(), all.end(), word) != all.end();
 }
 
 // Number of characters to insert, delete, replace or swap with their neighbour, without regard to
@@ -116,7 +88,8 @@ size_t Distance(std::string_view a, std::string_view b) {
 
 bool IsUnreadField(const google::protobuf::Descriptor& type, std::string_view name,
                    bool top_level) {
-  return Contains(UnreadFields(type.name()), name) || (top_level && Contains(kTopLevel, name));
+  return Contains(UnreadFields(type.name()), name) ||
+         (top_level && Contains(kTopLevelFields, name));
 }
 
 bool IsUnreadKind(std::string_view api_version, std::string_view kind) {
@@ -142,7 +115,7 @@ std::string SimilarField(const google::protobuf::Descriptor& type, std::string_v
     similar = field;
   };
   for (int i = 0; i < type.field_count(); ++i) consider(type.field(i)->json_name());
-  for (const std::string_view field : UnreadFields(type.name())) consider(field);
+  for (const std::string& field : Split(UnreadFields(type.name()))) consider(field);
   return similar;
 }
 

@@ -1,7 +1,11 @@
 #include "api/manifests/manifests.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,8 +13,10 @@
 #include "api/convert/quote.h"
 #include "api/log/printable.h"
 #include "api/manifests/fill.h"
+#include "api/manifests/json_text.h"
 #include "api/manifests/known_fields.h"
 #include "api/manifests/readers.h"
+#include "google/protobuf/util/json_util.h"
 
 namespace svcmap::api {
 namespace {
@@ -246,6 +252,54 @@ int FindBadUtf8(std::string_view text) {
   return 0;
 }
 
+namespace fs = std::filesystem;
+
+absl::Status PathError(const std::string& path, std::string_view problem) {
+  return absl::NotFoundError(absl::StrCat(path, ": ", std::string(problem)));
+}
+
+bool IsManifestName(const fs::path& path) {
+  return path.extension() == ".yaml" || path.extension() == ".yml" || path.extension() == ".json";
+}
+
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    // Subdirectories are ignored, as in kubectl. Dangling links and special files cause an error
+    // when they are read.
+    std::error_code ignored;
+    if (IsManifestName(entry->path()) && !entry->is_directory(ignored)) {
+      files.push_back(entry->path().string());
+    }
+  }
+  if (error) return PathError(path, error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+template <typename T>
+void MoveAppend(std::vector<T>& from, std::vector<T>& to) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+// Returns `object` with apiVersion and kind, or an empty map if no field of `object` is set. The
+// fields are sorted by name, as in the output of kubectl.
+nlohmann::json ManifestTree(v1::Object object) {
+  const KindInfo* kind = FindKindOfField(object.object_case());
+  if (kind == nullptr) return nlohmann::json::object();
+  std::string text;
+  // Fails only for values that the protocol does not allow, such as a Timestamp out of range.
+  if (!google::protobuf::util::MessageToJsonString(MutableMessage(*kind, object), &text).ok()) {
+    text = "{}";
+  }
+  nlohmann::json tree = nlohmann::json::parse(text);
+  tree["apiVersion"] = kind->api_version;
+  tree["kind"] = kind->name;
+  return tree;
+}
+
 }  // namespace
 
 std::string ManifestError::ToString() const {
@@ -287,6 +341,62 @@ Manifests ReadManifests(std::string_view text, std::string_view source) {
   ReadDocuments(text, Flaws::kMarked, [&](const ReadTree& read) { reader.Document(read); });
   reader.End();
   return manifests;
+}
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);  // Fails unless `path` is a regular file.
+  if (error) return PathError(path, error.message());
+  if (size > kMaxManifestBytes) {
+    return PathError(path,
+                     absl::StrCat("Too long: must have at most ", kMaxManifestBytes, " bytes"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string text(size, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  if (!file && !file.eof()) return PathError(path, "read failed");
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+absl::StatusOr<Manifests> ReadManifestPath(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    const absl::StatusOr<std::string> text = ReadTextFile(path);
+    if (!text.ok()) return text.status();
+    return ReadManifests(*text, path);
+  }
+  const absl::StatusOr<std::vector<std::string>> files = ListDirectory(path);
+  if (!files.ok()) return files.status();
+  Manifests all;
+  for (const std::string& file : *files) {
+    const absl::StatusOr<std::string> text = ReadTextFile(file);
+    if (!text.ok()) {
+      const std::string message(text.status().message());
+      all.errors.push_back({.source = file, .reason = message.substr(file.size() + 2)});
+      continue;
+    }
+    Manifests some = ReadManifests(*text, file);
+    MoveAppend(some.objects, all.objects);
+    MoveAppend(some.errors, all.errors);
+    MoveAppend(some.warnings, all.warnings);
+  }
+  return all;
+}
+
+std::string ManifestJson(const std::vector<v1::Object>& objects) {
+  if (objects.size() == 1) return JsonText(ManifestTree(objects[0]));
+  nlohmann::json items = nlohmann::json::array();
+  for (const v1::Object& object : objects) items.push_back(ManifestTree(object));
+  return JsonText({{"apiVersion", "v1"}, {"items", std::move(items)}, {"kind", "List"}});
+}
+
+std::string ManifestYaml(const std::vector<v1::Object>& objects) {
+  std::string out;
+  for (const v1::Object& object : objects) {
+    absl::StrAppend(&out, out.empty() ? "" : "---\n", YamlText(ManifestTree(object)));
+  }
+  return out;
 }
 
 }  // namespace svcmap::api

@@ -45,24 +45,6 @@ const TreeNode* FindFlaw(const TreeNode& node) {
   return nullptr;
 }
 
-bool TreeBuilder::Null(int line) { return Add({TreeNode::Type::kNull, line, "", {}, {}}); }
-
-bool TreeBuilder::Bool(int line, bool value) {
-  return Add({TreeNode::Type::kBool, line, value ? "true" : "false", {}, {}});
-}
-
-bool TreeBuilder::Number(int line, std::string text) {
-  return Add({TreeNode::Type::kNumber, line, std::move(text), {}, {}});
-}
-
-bool TreeBuilder::String(int line, std::string text) {
-  return Add({TreeNode::Type::kString, line, std::move(text), {}, {}});
-}
-
-bool TreeBuilder::Flaw(int line, std::string reason) {
-  return Add({TreeNode::Type::kFlaw, line, std::move(reason), {}, {}});
-}
-
 bool TreeBuilder::BeginList(int line) { return Begin(TreeNode::Type::kList, line); }
 
 bool TreeBuilder::BeginMap(int line) { return Begin(TreeNode::Type::kMap, line); }

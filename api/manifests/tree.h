@@ -68,11 +68,9 @@ class TreeBuilder {
   explicit TreeBuilder(AliasBudget& aliases, Flaws flaws = Flaws::kRejected)
       : aliases_(aliases), flaws_(flaws) {}
 
-  bool Null(int line);
-  bool Bool(int line, bool value);
-  bool Number(int line, std::string text);
-  bool String(int line, std::string text);
-  bool Flaw(int line, std::string reason);  // A scalar.
+  bool Scalar(TreeNode::Type type, int line, std::string text) {
+    return Add({type, line, std::move(text), {}, {}});
+  }
   bool BeginList(int line);
   bool BeginMap(int line);
   bool End();  // Ends the innermost list or map.

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
 #include "api/manifests/readers.h"
 
 namespace svcmap::api {
 namespace {
+
+using Type = TreeNode::Type;
 
 std::string TextOf(const yaml_char_t* text) {
   return text == nullptr ? "" : reinterpret_cast<const char*>(text);
@@ -93,27 +96,23 @@ class YamlParser {
     const auto& scalar = event.data.scalar;
     const std::string tag = TextOf(scalar.tag);
     if (!tag.empty() && tag != YAML_STR_TAG) {
-      return builder_.Flaw(
-          line, absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
+      return builder_.Scalar(
+          Type::kFlaw, line,
+          absl::StrCat("Unsupported value: ", Quote(tag), ": YAML tags are not supported"));
     }
     std::string text(reinterpret_cast<const char*>(scalar.value), scalar.length);
     const bool plain = tag.empty() && scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    switch (plain ? PlainScalarType(text) : TreeNode::Type::kString) {
-      case TreeNode::Type::kNull:
-        return builder_.Null(line);
-      case TreeNode::Type::kBool:
-        return builder_.Bool(line, text[0] == 't' || text[0] == 'T');
-      case TreeNode::Type::kNumber:
-        if (IsOctalForKubectl(text)) {
-          return builder_.Flaw(
-              line, absl::StrCat("Invalid value: ", Quote(text),
-                                 ": kubectl reads numbers that start with 0 as octal "
-                                 "numbers: write the number without the 0, or in quotes"));
-        }
-        return builder_.Number(line, std::move(text));
-      default:
-        return builder_.String(line, std::move(text));
+    const Type type = plain ? PlainScalarType(text) : Type::kString;
+    if (type == Type::kNull) text.clear();
+    if (type == Type::kBool) absl::AsciiStrToLower(&text);
+    if (type == Type::kNumber && IsOctalForKubectl(text)) {
+      return builder_.Scalar(
+          Type::kFlaw, line,
+          absl::StrCat("Invalid value: ", Quote(text),
+                       ": kubectl reads numbers that start with 0 as octal numbers: write the "
+                       "number without the 0, or in quotes"));
     }
+    return builder_.Scalar(type, line, std::move(text));
   }
 
   yaml_parser_t parser_;
@@ -184,8 +183,7 @@ std::optional<Tree> ReadJsonPiece(const YamlPiece& piece, Flaws flaws) {
 
 }  // namespace
 
-TreeNode::Type PlainScalarType(std::string_view text) {
-  using Type = TreeNode::Type;
+Type PlainScalarType(std::string_view text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") {
     return Type::kNull;
   }

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/migration/iptables_save.h"
+#include "api/migration/iptables.h"
 #include "nft/types/ip_address.h"
 
 namespace svcmap::api {

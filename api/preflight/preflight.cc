@@ -1,10 +1,103 @@
 #include "api/preflight/preflight.h"
 
+#include <sys/utsname.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace svcmap::api {
+namespace {
+
+std::optional<int> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  int number = 0;
+  if (!(file >> number)) return std::nullopt;
+  return number;
+}
+
+// Returns whether the file contains the word, or nullopt if the file exists but cannot be opened.
+std::optional<bool> HasWord(const std::string& path, const std::string& wanted) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file.is_open() && errno != ENOENT) return std::nullopt;
+  for (std::string word; file >> word;) {
+    if (word == wanted) return true;
+  }
+  return false;
+}
+
+std::map<std::string, int> ReadRpFilters(const std::string& directory) {
+  std::map<std::string, int> values;
+  std::error_code error;  // An interface may be deleted during the iteration.
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (const std::optional<int> value = ReadNumber(entry->path() / "rp_filter")) {
+      values[entry->path().filename()] = *value;
+    }
+  }
+  return values;
+}
+
+// Parses /proc/net/if_inet6. A line contains address, interface index, prefix length, scope, flags
+// and interface name. Numbers are hexadecimal. Scope 0 is global, including unique local addresses.
+bool HasGlobalIpv6(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string address, index, prefix_length, scope, flags, interface;
+    words >> address >> index >> prefix_length >> scope >> flags >> interface;
+    if (words && scope == "00" && interface != "lo") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Facts ReadProc(const ProcPaths& paths) {
+  Facts facts;
+  const std::string net = paths.sysctl + "/net";
+  facts.ip_forward = ReadNumber(net + "/ipv4/ip_forward");
+  facts.ipv6_forwarding = ReadNumber(net + "/ipv6/conf/all/forwarding");
+  facts.bridge_iptables = ReadNumber(net + "/bridge/bridge-nf-call-iptables");
+  facts.bridge_ip6tables = ReadNumber(net + "/bridge/bridge-nf-call-ip6tables");
+  facts.conntrack_max = ReadNumber(net + "/netfilter/nf_conntrack_max");
+  facts.rp_filter = ReadRpFilters(net + "/ipv4/conf");
+  facts.ipv6_in_use = HasGlobalIpv6(paths.net + "/if_inet6");
+  facts.legacy_iptables_filter = HasWord(paths.net + "/ip_tables_names", "filter");
+  facts.legacy_ip6tables_filter = HasWord(paths.net + "/ip6_tables_names", "filter");
+  return facts;
+}
+
+bool ModulesDisabled(const std::string& sysctl) {
+  return ReadNumber(sysctl + "/kernel/modules_disabled") == 1;
+}
+
+KernelFacts ReadKernelFacts() {
+  utsname names = {};
+  uname(&names);
+  return {names.release, ModulesDisabled(ProcPaths().sysctl)};
+}
+
+Facts ReadFacts() {
+  Facts facts = ReadProc({});
+  if (absl::StatusOr<std::vector<nft::Bridge>> bridges = nft::ReadBridges(); bridges.ok()) {
+    facts.bridges = *std::move(bridges);
+  } else {
+    facts.unread.emplace_back(bridges.status().message());
+  }
+  if (absl::StatusOr<std::vector<nft::ForeignChain>> chains = nft::ReadChains(); chains.ok()) {
+    facts.chains = *std::move(chains);
+  } else {
+    facts.unread.emplace_back(chains.status().message());
+  }
+  return facts;
+}
 
 absl::Status ProbeTables(const nft::TableSpecs& tables) {
   const absl::StatusOr<std::vector<nft::MissingFeature>> missing_features =

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "api/config/file.h"
+#include "api/config/kube_proxy_config.h"
 #include "api/health/event.h"
 #include "nft/base/unique_fd.h"
 

@@ -104,6 +104,18 @@ def literal(page, lines):
     flush()
 
 
+def add_command(page, program, *command):
+    """Adds a command and its subcommands."""
+    text = Help(help_of(program, *command))
+    page += [f'.SS "{" ".join(command)}"', quote(text.description), ".PP", f"\\fB{quote(text.usage)}\\fR"]
+    # Every command has the same option --help.
+    options = [item for item in text.lists.get("Options", []) if "--help" not in item[0]]
+    items(page, text.lists.get("Positionals", []) + options)
+    literal(page, text.rest)
+    for name, _ in text.lists.get("Subcommands", []):
+        add_command(page, program, *command, name)
+
+
 def manual_page(program, section, version):
     name = Path(program).name
     top = Help(help_of(program))
@@ -126,12 +138,7 @@ def manual_page(program, section, version):
     if commands:
         page.append(".SH COMMANDS")
     for command, _ in commands:
-        text = Help(help_of(program, command))
-        page += [f'.SS "{command}"', quote(text.description), ".PP", f"\\fB{quote(text.usage)}\\fR"]
-        # Every command has the same option --help.
-        options = [item for item in text.lists.get("Options", []) if "--help" not in item[0]]
-        items(page, text.lists.get("Positionals", []) + options)
-        literal(page, text.rest)
+        add_command(page, program, command)
     if top.rest:
         page.append(".SH NOTES")
         literal(page, top.rest)

@@ -24,6 +24,15 @@ def output_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def help_texts(program, *command):
+    """Returns the --help outputs of a command and of its subcommands, by name."""
+    text = output_of(BIN / program, *command, "--help")
+    texts = {" ".join(command): text}
+    for name in re.findall(r"^  ([a-z][a-z-]*)  ", text.partition("\nSubcommands:\n")[2], re.M):
+        texts.update(help_texts(program, *command, name))
+    return texts
+
+
 def options_of(text):
     """Returns the names of all options in a --help output."""
     names = set()
@@ -78,19 +87,19 @@ class ManPagesTest(unittest.TestCase):
     def test_pages_contain_every_command_and_option(self):
         for program in PROGRAMS:
             page = self.page(program).read_text(encoding="utf-8").replace("\\-", "-")
-            texts = [output_of(BIN / program, "--help")]
-            commands = re.findall(r"^  ([a-z][a-z-]*)  ", texts[0].partition("Subcommands:")[2], re.M)
+            texts = help_texts(program)
+            commands = [command for command in texts if command]
             self.assertEqual(bool(commands), program in ("svcmapctl", "svcmap-bench"))
             for command in commands:
                 self.assertIn(f'.SS "{command}"\n', page)
-                texts.append(output_of(BIN / program, command, "--help"))
             terms = set(re.findall(r"\\fB(-[^\\{]+)", page))
-            for text in texts:
+            for text in texts.values():
                 options = options_of(text)
                 self.assertIn("--help", options)
                 self.assertEqual(options - terms, set(), program)
             if program == "svcmapctl":
                 self.assertIn("support-bundle", commands)
+                self.assertIn("fleet wait", commands)
                 self.assertIn("--hash-names", terms)
             if program == "svcmapd":
                 self.assertIn("--service-counters", terms)

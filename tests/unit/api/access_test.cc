@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "api/access/listeners.h"
-
 namespace svcmap::api {
 namespace {
 

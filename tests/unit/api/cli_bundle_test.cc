@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "api/bundle/archive.h"
 #include "api/bundle/contents.h"
 #include "api/bundle/name_hash.h"
 #include "tests/support/file.h"
@@ -77,10 +76,11 @@ TEST(NameHashTest, OnlyCompleteWordsAreReplaced) {
 
 TEST(NameHashTest, ValuesOfMessagesAreReplacedButNotKeys) {
   NameHash hash("salt");
-  v1::Object object = ObjectOfWeb();
+  const v1::Object object = ObjectOfWeb();
   hash.Learn(object);
-  hash.Message(object);
-  const v1::Service& service = object.service();
+  v1::Object hashed;
+  ASSERT_TRUE(FromJson(hash.JsonLines(ToJsonLine(object)), hashed).ok());
+  const v1::Service& service = hashed.service();
   EXPECT_EQ(service.metadata().name(), hash.Text("web"));
   EXPECT_EQ(service.metadata().labels().at("web"), hash.Text("shop"));
   EXPECT_EQ(service.spec().cluster_ips(0), "10.96.0.10");

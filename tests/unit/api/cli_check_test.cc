@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "api/check/probe.h"
 #include "api/check/report.h"
-#include "api/check/rp_filter.h"
 #include "api/cli/check.h"
 #include "tests/unit/api/cli_fake_agent.h"
 

@@ -1,4 +1,4 @@
-#include "api/cli/command_line.h"
+#include "api/cli/run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,8 +53,14 @@ TEST(TargetTest, Table) {
   }
 }
 
-absl::StatusOr<std::variant<Options, HelpText>> Parse(const std::vector<std::string>& args) {
+absl::StatusOr<Options> Parse(const std::vector<std::string>& args) {
   return ParseCommandLine(args, "");
+}
+
+Options MustParse(const std::vector<std::string>& args) {
+  absl::StatusOr<Options> options = Parse(args);
+  EXPECT_TRUE(options.ok()) << options.status();
+  return options.ok() ? *std::move(options) : Options();
 }
 
 TEST(CommandLineTest, TlsFilesGoTogetherAndWithTcpOnly) {
@@ -76,24 +82,15 @@ TEST(CommandLineTest, TlsFilesGoTogetherAndWithTcpOnly) {
   EXPECT_EQ(problem({"--tls-server-name", "n"}, tcp), "--tls-server-name requires --tls-ca");
 }
 
-template <typename T>
-T ParseAs(const std::vector<std::string>& args) {
-  const auto parsed = Parse(args);
-  EXPECT_TRUE(parsed.ok()) << parsed.status();
-  return parsed.ok() ? std::get<T>(std::get<Options>(*parsed).command) : T();
-}
-
 std::string Problem(const std::vector<std::string>& args) {
   return std::string(Parse(args).status().message());
 }
 
-std::string Help(const std::vector<std::string>& args) {
-  return std::get<HelpText>(*Parse(args)).text;
-}
+std::string Help(const std::vector<std::string>& args) { return MustParse(args).help; }
 
 TEST(CommandLineTest, AddressComesFromOptionThenEnvironmentThenDefault) {
   const auto address = [](const std::vector<std::string>& args, const std::string& env) {
-    return std::get<Options>(*ParseCommandLine(args, env)).address;
+    return ParseCommandLine(args, env)->address;
   };
   EXPECT_EQ(address({"status"}, ""), "unix:///run/svcmap/svcmap.sock");
   EXPECT_EQ(address({"status"}, "tcp://h:1"), "tcp://h:1");
@@ -107,49 +104,48 @@ TEST(CommandLineTest, AddressComesFromOptionThenEnvironmentThenDefault) {
 TEST(CommandLineTest, GlobalOptionsMayStandBeforeAndAfterTheCommand) {
   for (const auto& args : {std::vector<std::string>{"--timeout", "3s", "status"},
                            std::vector<std::string>{"status", "--timeout=3s"}}) {
-    EXPECT_EQ(std::get<Options>(*Parse(args)).timeout, std::chrono::seconds(3));
+    EXPECT_EQ(MustParse(args).timeout, std::chrono::seconds(3));
   }
 }
 
 TEST(CommandLineTest, WaitHasATimeoutOfItsOwn) {
-  const auto parsed = Parse({"--timeout", "3s", "wait", "--timeout", "5s", "--for", "revision=12"});
-  const Options options = std::get<Options>(*parsed);
+  const Options options =
+      MustParse({"--timeout", "3s", "wait", "--timeout", "5s", "--for", "revision=12"});
   EXPECT_EQ(options.timeout, std::chrono::seconds(3));
-  const auto wait = std::get<WaitOptions>(options.command);
-  EXPECT_EQ(wait.timeout, std::chrono::seconds(5));
-  EXPECT_EQ(wait.what, WaitOptions::For::kRevision);
-  EXPECT_EQ(wait.revision, 12u);
-  EXPECT_EQ(ParseAs<WaitOptions>({"wait"}).what, WaitOptions::For::kServing);
+  EXPECT_EQ(options.wait.timeout, std::chrono::seconds(5));
+  EXPECT_EQ(options.wait.what, WaitOptions::For::kRevision);
+  EXPECT_EQ(options.wait.revision, 12u);
+  EXPECT_EQ(MustParse({"wait"}).wait.what, WaitOptions::For::kServing);
 }
 
 TEST(CommandLineTest, FilesAreRepeatable) {
-  const auto apply = ParseAs<ApplyOptions>({"apply", "-f", "a.yaml", "-f", "-", "--strict"});
+  const ApplyOptions apply = MustParse({"apply", "-f", "a.yaml", "-f", "-", "--strict"}).apply;
   EXPECT_THAT(apply.files, ElementsAre("a.yaml", "-"));
   EXPECT_TRUE(apply.strict);
-  EXPECT_THAT(ParseAs<ApplyOptions>({"apply", "-f", "[x].yaml"}).files, ElementsAre("[x].yaml"));
+  EXPECT_THAT(MustParse({"apply", "-f", "[x].yaml"}).apply.files, ElementsAre("[x].yaml"));
 }
 
 TEST(CommandLineTest, DeleteNamesObjectsInTwoWays) {
   const ObjectId web{v1::KIND_SERVICE, "shop", "web"}, api{v1::KIND_SERVICE, "shop", "api"};
-  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "svc", "shop/web", "shop/api"}).objects,
+  EXPECT_THAT(MustParse({"delete", "svc", "shop/web", "shop/api"}).remove.objects,
               ElementsAre(web, api));
-  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "Services", "-n", "shop", "web", "api"}).objects,
+  EXPECT_THAT(MustParse({"delete", "Services", "-n", "shop", "web", "api"}).remove.objects,
               ElementsAre(web, api));
-  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "svc", "web"}).objects,
+  EXPECT_THAT(MustParse({"delete", "svc", "web"}).remove.objects,
               ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"}));
-  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "service/shop/web", "svc/shop/api"}).objects,
+  EXPECT_THAT(MustParse({"delete", "service/shop/web", "svc/shop/api"}).remove.objects,
               ElementsAre(web, api));
   EXPECT_THAT(
-      ParseAs<DeleteOptions>({"delete", "svc/web", "no/n1"}).objects,
+      MustParse({"delete", "svc/web", "no/n1"}).remove.objects,
       ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"}, ObjectId{v1::KIND_NODE, "", "n1"}));
-  EXPECT_THAT(ParseAs<DeleteOptions>({"delete", "no", "n1"}).objects,
+  EXPECT_THAT(MustParse({"delete", "no", "n1"}).remove.objects,
               ElementsAre(ObjectId{v1::KIND_NODE, "", "n1"}));
 }
 
 TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   const auto filter = [](std::vector<std::string> args) {
     args.insert(args.begin(), "get");
-    return ParseAs<GetOptions>(args).filters.at(0);
+    return MustParse(args).get.filters.at(0);
   };
   EXPECT_EQ(filter({"svc"}), (ObjectId{v1::KIND_SERVICE, "", ""}));
   EXPECT_EQ(filter({"eps", "-n", "shop"}), (ObjectId{v1::KIND_ENDPOINT_SLICE, "shop", ""}));
@@ -162,7 +158,7 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
   EXPECT_EQ(filter({"svc/web", "-A"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
   EXPECT_EQ(filter({"svc", "web", "-A"}), (ObjectId{v1::KIND_SERVICE, "", "web"}));
   EXPECT_EQ(filter({"svc", "-A"}), (ObjectId{v1::KIND_SERVICE, "", ""}));
-  EXPECT_THAT(ParseAs<GetOptions>({"get", "svc,EPS", "web"}).filters,
+  EXPECT_THAT(MustParse({"get", "svc,EPS", "web"}).get.filters,
               ElementsAre(ObjectId{v1::KIND_SERVICE, "default", "web"},
                           ObjectId{v1::KIND_ENDPOINT_SLICE, "default", "web"}));
   // "no" is the short name of the kind Node. "status" is the name of a Node in this test, not a
@@ -174,7 +170,7 @@ TEST(CommandLineTest, GetFiltersByNamespaceAndName) {
 TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
   const auto request = [](std::vector<std::string> args) {
     args.insert(args.begin(), "explain");
-    return ParseAs<ExplainOptions>(args).request.ShortDebugString();
+    return MustParse(args).explain.request.ShortDebugString();
   };
   EXPECT_EQ(request({"10.96.0.10:80"}), "address: \"10.96.0.10\" port: 80 protocol: \"TCP\"");
   EXPECT_EQ(request({"10.96.0.010:53/udp", "--from", "node"}),
@@ -182,8 +178,14 @@ TEST(CommandLineTest, ExplainReadsWhereToAndWhereFrom) {
   EXPECT_EQ(request({"[fd00:0::1]:65535/SCTP", "--from", "fd00::2", "--in-interface", "cni0"}),
             "address: \"fd00::1\" port: 65535 protocol: \"SCTP\" from: \"fd00::2\" "
             "in_interface: \"cni0\"");
-  EXPECT_EQ(ParseAs<ExplainOptions>({"explain", "10.0.0.1:80", "-o", "json"}).output,
+  EXPECT_EQ(MustParse({"explain", "10.0.0.1:80", "-o", "json"}).explain.output,
             OutputFormat::kJson);
+}
+
+// Returns the arguments of a fleet command with the required options.
+std::vector<std::string> InFleet(std::vector<std::string> args) {
+  args.insert(args.begin(), {"fleet", "--etcd-endpoints", "http://a:1", "--prefix", "/p"});
+  return args;
 }
 
 TEST(CommandLineTest, WrongOnesAreNamed) {
@@ -254,44 +256,30 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"wait", "--for", "revision=-1"}, "--for: Unsupported value: \"revision=-1\""},
       {{"watch", "-o", "yaml"},
        "--output: Unsupported value: \"yaml\": supported values: \"text\", \"json\""},
-      {{"migrate", "chekc"}, "migrate: Unsupported value: \"chekc\": supported values: \"check\""},
+      {{"migrate", "chekc"}, "migrate: unknown command \"chekc\"; commands: check"},
       {{"migrate", "check", "-o", "yaml"},
        "--output: Unsupported value: \"yaml\": supported values: \"text\", \"json\""},
-      {{"fleet", "stat", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s"},
-       "fleet: WHAT: Unsupported value: \"stat\": supported values: \"status\", \"nodes\", "
-       "\"wait\", \"explain\", \"serve\", \"apply\""},
-      {{"fleet", "status", "--etcd-endpoints", "http://a:1", "--prefix", "/p"},
-       "fleet: status requires --status-prefix"},
-      {{"fleet", "nodes", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--prune"},
-       "--force and --dry-run require apply"},
-      {{"fleet", "apply", "--etcd-endpoints", "http://a:1", "--prefix", "/p"},
-       "fleet: apply requires --filename"},
+      {{"fleet", "dump"},
+       "fleet: unknown command \"dump\"; commands: status, nodes, wait, explain, serve, apply"},
+      {{"fleet"}, "fleet: no command specified; commands: status"},
+      {{"fleet", "status"}, "fleet status: --etcd-endpoints is required"},
+      {InFleet({"status"}), "fleet: --status-prefix is required"},
+      {InFleet({"nodes", "--status-prefix", "/s", "--prune"}),
+       "fleet nodes: The following argument was not expected: --prune"},
+      {InFleet({"apply"}), "fleet apply: --filename is required"},
+      {InFleet({"apply", "-f", "x", "--silent"}),
+       "fleet apply: The following argument was not expected: --silent"},
+      {InFleet({"apply", "-f", "x", "--allow-empty"}),
+       "fleet apply: --allow-empty requires --prune"},
       {{"fleet", "apply", "--etcd-endpoints", "http://a:1", "--prefix", "p", "-f", "x"},
        "--prefix: Invalid value: \"p\""},
-      {{"fleet", "apply", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "-f", "x",
-        "--silent"},
-       "fleet: apply does not support --behind, --rejecting, --silent"},
-      {{"fleet", "apply", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "-f", "x",
-        "--allow-empty"},
-       "fleet: --allow-empty requires --prune"},
-      {{"fleet", "wait", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s"},
-       "fleet: wait requires --seq"},
-      {{"fleet", "explain", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s", "n1"},
-       "fleet: explain requires NODE and TO"},
-      {{"fleet", "explain", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s", "n1", "10.0.0.1"},
+      {InFleet({"wait", "--status-prefix", "/s"}), "fleet wait: --seq is required"},
+      {InFleet({"wait", "--status-prefix", "/s", "--seq", "1", "--window", "2h"}),
+       "--window: Invalid value: \"2h\": must be at most 1h"},
+      {InFleet({"explain", "--status-prefix", "/s", "n1"}), "fleet explain: TO is required"},
+      {InFleet({"explain", "--status-prefix", "/s", "n1", "10.0.0.1"}),
        "explain: TO: Invalid value: \"10.0.0.1\": must be ADDRESS:PORT"},
-      {{"fleet", "nodes", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s", "--from", "node"},
-       "other commands do not support --from"},
-      {{"fleet", "nodes", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s", "--listen", "127.0.0.1:1"},
-       "fleet: --listen requires serve"},
-      {{"fleet", "serve", "--etcd-endpoints", "http://a:1", "--prefix", "/p", "--status-prefix",
-        "/s", "--listen", "127.0.0.1"},
+      {InFleet({"serve", "--status-prefix", "/s", "--listen", "127.0.0.1"}),
        "--listen: Invalid value: \"127.0.0.1\": must contain a port"},
       {{"fleet", "status", "--etcd-endpoints", "a:1", "--prefix", "/p", "--status-prefix", "/s"},
        "--etcd-endpoints: Invalid value: \"a:1\": must be http://HOST:PORT"},
@@ -306,14 +294,15 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
 TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_THAT(Help({"--help"}), HasSubstr("Exit codes:\n  0  success\n"));
   EXPECT_THAT(Help({"--help"}), HasSubstr("svcmapctl apply -f"));
-  for (const char* command : {"apply", "delete", "get", "status", "dump", "explain", "wait",
-                              "watch", "migrate", "fleet"}) {
+  for (const char* command :
+       {"apply", "delete", "get", "status", "dump", "explain", "wait", "watch", "fleet"}) {
     EXPECT_THAT(Help({command, "--help"}), HasSubstr("Examples:\n")) << command;
   }
   EXPECT_TRUE(Help({"--version"}).starts_with("svcmapctl "));
   EXPECT_EQ(Help({"help"}), Help({"--help"}));
   EXPECT_EQ(Help({"help", "explain"}), Help({"explain", "--help"}));
   EXPECT_EQ(Help({"help", "migrate", "check"}), Help({"migrate", "check", "--help"}));
+  EXPECT_THAT(Help({"migrate", "check", "--help"}), HasSubstr("svcmapctl migrate check [OPTIONS]"));
   EXPECT_EQ(Help({"help", "dump", "applied"}), Help({"dump", "--help"}));
   EXPECT_THAT(Problem({"help", "frobnicate"}), HasSubstr("unknown command \"frobnicate\""));
 }

@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <set>
 
 #include "api/cli/completion.h"
@@ -19,6 +16,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using Source = Completion::Source;
 
 std::vector<std::string> Candidates(const std::vector<std::string>& words) {
@@ -30,7 +28,7 @@ std::vector<std::string> Candidates(const std::vector<std::string>& words) {
 }
 
 TEST(CompletionTest, EveryCommandAndOptionIsACandidate) {
-  Words values;
+  Options values;
   CLI::App app;
   Describe(app, values);
   const auto names = [](const CLI::App& command) {
@@ -64,6 +62,9 @@ TEST(CompletionTest, ValuesComeFromTheDescription) {
   EXPECT_THAT(Candidates({"migrate", ""}), ElementsAre("check"));
   EXPECT_THAT(Candidates({"fleet", ""}),
               ElementsAre("status", "nodes", "wait", "explain", "serve", "apply"));
+  EXPECT_THAT(Candidates({"fleet", "wait", "--"}), Contains("--percent"));
+  EXPECT_THAT(Candidates({"fleet", "--prefix", "/p", "wait", "--"}), Contains("--etcd-endpoints"));
+  EXPECT_THAT(Candidates({"fleet", "wait", "--"}), Not(Contains("--prune")));
   EXPECT_THAT(Candidates({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(Candidates({"top", "--sort", ""}), ElementsAre("rate", "total", "name"));
   EXPECT_THAT(Candidates({"top", "--by", ""}), ElementsAre("service", "port", "destination"));

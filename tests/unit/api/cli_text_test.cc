@@ -12,7 +12,7 @@
 
 #include "api/cli/fd_output.h"
 #include "api/cli/message_text.h"
-#include "api/cli/status_text.h"
+#include "api/cli/status.h"
 #include "api/cli/table.h"
 #include "api/manifests/json_text.h"
 #include "svcmap/v1/control.pb.h"

@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_format.h"
-#include "api/cli/endpoint_rates.h"
-#include "api/cli/service_rates.h"
+#include "api/cli/rates.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
 namespace svcmap::api {

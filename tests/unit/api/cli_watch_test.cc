@@ -11,7 +11,6 @@
 
 #include "api/cli/fd_output.h"
 #include "api/cli/run.h"
-#include "api/cli/watch_text.h"
 #include "nft/base/unique_fd.h"
 #include "tests/unit/api/cli_fake_agent.h"
 
@@ -31,7 +30,8 @@ v1::WatchEvent AnEvent(const std::string& text) {
 std::string Reported(const std::string& text) {
   std::string reported;
   const std::string time = "2023-11-14T22:13:20.042Z ";
-  std::string lines = WatchText(AnEvent(text));
+  const FakeAgent agent({.watch = {AnEvent(text)}});
+  std::string lines = Ctl(agent, {"watch"}).out;
   while (!lines.empty()) {
     const size_t end = lines.find('\n') + 1;
     EXPECT_EQ(lines.substr(0, time.size()), time);

@@ -1,4 +1,4 @@
-#include "api/config/configz.h"
+#include "api/config/kube_proxy_config.h"
 
 #include <gtest/gtest.h>
 

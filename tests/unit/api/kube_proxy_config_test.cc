@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "api/config/file.h"
 #include "api/config/go_duration.h"
 #include "tests/support/file.h"
 #include "tests/support/kubeadm_config.h"
