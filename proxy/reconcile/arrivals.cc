@@ -21,18 +21,15 @@ size_t ElementsOf(const Batch& batch) {
 }  // namespace
 
 void Arrivals::Add(Arrival arrival) {
-  Waiting& waiting = waiting_.emplace_back();
-  waiting.arrival = std::move(arrival);
-  if (!waiting.arrival.batch) {
+  if (arrival.batch) {
+    arrival.elements = ElementsOf(*arrival.batch);
+    for (const Change& change : arrival.batch->changes) arrival.changes.Count(change.kind);
+    for (const DeferredChange& late : arrival.batch->deferred) arrival.changes.Count(late.kind);
+    changes_ += arrival.changes;
+  } else {
     ++session_starts_;
-    return;
   }
-  waiting.elements = ElementsOf(*waiting.arrival.batch);
-  for (const Change& change : waiting.arrival.batch->changes) waiting.changes.Count(change.kind);
-  for (const DeferredChange& change : waiting.arrival.batch->deferred) {
-    waiting.changes.Count(change.kind);
-  }
-  changes_ += waiting.changes;
+  waiting_.push_back(std::move(arrival));
 }
 
 void Arrivals::StartTurn(size_t elements) {
@@ -42,23 +39,24 @@ void Arrivals::StartTurn(size_t elements) {
 
 std::optional<Arrival> Arrivals::Take() {
   if (waiting_.empty()) return std::nullopt;
-  Waiting& next = waiting_.front();
-  if (session_starts_ == 0 && !first_ && next.elements > elements_left_) return std::nullopt;
-  if (next.arrival.batch) {
+  if (session_starts_ == 0 && !first_ && waiting_.front().elements > elements_left_) {
+    return std::nullopt;
+  }
+  Arrival next = std::move(waiting_.front());
+  waiting_.pop_front();
+  if (next.batch) {
     first_ = false;
   } else {
     --session_starts_;
   }
   elements_left_ -= std::min(elements_left_, next.elements);
   changes_ -= next.changes;
-  Arrival arrival = std::move(next.arrival);
-  waiting_.pop_front();
-  return arrival;
+  return next;
 }
 
 std::optional<Arrivals::Clock::time_point> Arrivals::oldest() const {
   if (waiting_.empty()) return std::nullopt;
-  return waiting_.front().arrival.submitted;
+  return waiting_.front().submitted;
 }
 
 }  // namespace svcmap::proxy

@@ -22,6 +22,9 @@ struct Arrival {
   std::chrono::steady_clock::time_point submitted;
   std::optional<Batch> batch;
   std::function<void()> start_session;  // Set if the arrival starts a session instead.
+  // Set by Arrivals.
+  size_t elements = 0;
+  ChangeCounts changes;
 };
 
 class Arrivals {
@@ -44,13 +47,7 @@ class Arrivals {
   const ChangeCounts& changes() const { return changes_; }
 
  private:
-  struct Waiting {
-    Arrival arrival;
-    size_t elements = 0;
-    ChangeCounts changes;
-  };
-
-  std::deque<Waiting> waiting_;
+  std::deque<Arrival> waiting_;
   size_t session_starts_ = 0;  // Number of session starts in `waiting_`.
   ChangeCounts changes_;
   size_t elements_left_ = 0;  // Elements that this turn can still accept.

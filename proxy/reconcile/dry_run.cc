@@ -1,6 +1,7 @@
 // Computes the effect of changes without applying them.
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "proxy/reconcile/reconciler.h"
 
@@ -17,22 +18,23 @@ int32_t CountOf(const SharedCounts& counts, const std::string& key) {
 // The rows after future commits: a layer over the applied rows that contains the changed Services.
 class Reconciler::DryRunState {
  public:
-  explicit DryRunState(const Reconciler& reconciler)
+  explicit DryRunState(Reconciler& reconciler)
       : reconciler_(reconciler),
         numbering_(reconciler.planner_.numbering()),
         node_(reconciler.node_.facts()),
         node_rows_(reconciler.applied_.node_rows()) {}
 
-  // Updates the layer from the current store. Adds the difference to `plan`.
+  // Updates the layer with the dirty Services of the trial. Adds the difference to `plan`.
   void Follow(bool node_changed, Plan& plan, std::vector<Finding>& findings) {
-    const NodeFacts before = node_;
+    Store& store = reconciler_.store_;
     if (node_changed) {
-      node_ = reconciler_.node_.FactsNow();
+      const NodeFacts before = std::exchange(node_, reconciler_.node_.FactsNow());
       std::vector<Row> rows = reconciler_.node_.Rows(node_);
       plan.AddRows(node_rows_, rows);
       node_rows_ = std::move(rows);
+      if (before != node_) store.MarkDirtyIf(DependsOn(before, node_));
     }
-    for (const std::string& key : ChangedServices(before)) Add(key, plan, findings);
+    while (store.dirty().First() != nullptr) Add(store.dirty().Take().key, plan, findings);
   }
 
   // Adds findings about the node that do not stand yet.
@@ -45,23 +47,6 @@ class Reconciler::DryRunState {
   }
 
  private:
-  // Returns the keys of Services to compute. Services that depend on the change of the node come
-  // first, as in Store::MarkDirtyIf. Dirty Services follow.
-  std::vector<std::string> ChangedServices(const NodeFacts& before) const {
-    const Store& store = reconciler_.store_;
-    std::vector<std::string> dirty, keys;
-    store.dirty().ForEach([&](const DirtyService& service) { dirty.push_back(service.key); });
-    if (before == node_) return dirty;
-    const absl::flat_hash_set<std::string> known(dirty.begin(), dirty.end());
-    const auto depends = DependsOn(before, node_);
-    store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-      if (entry.service && !known.contains(key) && depends(entry)) keys.push_back(key);
-    });
-    std::sort(keys.begin(), keys.end());
-    keys.insert(keys.end(), dirty.begin(), dirty.end());
-    return keys;
-  }
-
   void Add(const std::string& key, Plan& plan, std::vector<Finding>& findings) {
     const Reconciler& r = reconciler_;
     DesiredContext context = numbering_.Context(r.store_, node_, r.applied_);
@@ -69,11 +54,11 @@ class Reconciler::DryRunState {
     const ServiceRows* before = layered == rows_.end() ? r.applied_.Find(key) : &layered->second;
     DesiredService desired = Desire(key, r.store_, r.applied_, before, source_rows_, context);
     plan.AddService(key, before, desired.rows);
-    std::move(desired.findings.begin(), desired.findings.end(), std::back_inserter(findings));
+    std::ranges::move(desired.findings, std::back_inserter(findings));
     rows_.insert_or_assign(key, std::move(desired.rows));
   }
 
-  const Reconciler& reconciler_;
+  Reconciler& reconciler_;
   Numbering numbering_;
   NodeFacts node_;
   std::vector<Row> node_rows_;
@@ -88,12 +73,15 @@ DryRun Reconciler::Try(const std::function<void()>& change) {
   static const SharedCounts kNone;
   Plan waiting(kNone);  // Changes that are not written yet, without `change`.
   std::vector<Finding> found_before;
+  std::vector<std::string> dirty;
+  store_.dirty().ForEach([&](const DirtyService& service) { dirty.push_back(service.key); });
+  store_.BeginTrial();
+  for (const std::string& key : dirty) store_.MarkDirty(key, 0);
   outlook.Follow(node_.Changed(), waiting, found_before);
 
   SharedCounts shared;
   Plan plan(shared);
   const uint64_t node_version = store_.node_version();
-  store_.BeginTrial();
   change();
   outlook.Follow(store_.node_version() != node_version, plan, result.findings);
   outlook.AddNodeFindings(result.findings);

@@ -84,7 +84,7 @@ void Loop::Submit(Batch batch) {
   }
   clock_.Received(now);
   status_.last_queued = SystemClock::now();
-  arrived_.push_back({now, std::move(batch), nullptr});
+  arrived_.push_back({.submitted = now, .batch = std::move(batch)});
   lock.unlock();
   wake_.notify_one();
 }
@@ -172,7 +172,7 @@ void Loop::StartSession(std::optional<StateToken> offered,
   };
   {
     const std::lock_guard lock(mutex_);
-    arrived_.push_back({Clock::now(), std::nullopt, std::move(start)});
+    arrived_.push_back({.submitted = Clock::now(), .start_session = std::move(start)});
   }
   wake_.notify_one();
 }
