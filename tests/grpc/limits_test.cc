@@ -1,12 +1,18 @@
 // Tests of the limits for controllers, and of the errors for requests that exceed these limits.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include <future>
 #include <map>
 #include <thread>
 
+#include "nft/base/unique_fd.h"
 #include "tests/grpc/any_call.h"
 #include "tests/grpc/server_fixture.h"
+#include "tests/support/certificates.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::api {
@@ -220,6 +226,28 @@ TEST_F(LimitsTest, CallThatIsCancelledWhileItWaitsChangesNothing) {
   for (auto& call : calls) EXPECT_EQ(call.get(), grpc::OK);
   EXPECT_EQ(apply(10, svcmap::testing::kHangLimit), grpc::OK);
   EXPECT_EQ(List(v1::KIND_SERVICE).size(), 9u);
+}
+
+// This test uses only TCP, because the agent accepts Unix socket connections itself, and gRPC has
+// no handshake deadline for them. For Unix sockets, keepalive timeouts close silent connections.
+TEST_F(LimitsTest, ConnectionOnWhichNothingIsReportedEnds) {
+  limits_.greet_within = std::chrono::milliseconds(20);
+  const uint16_t port = svcmap::testing::FreeTcpPort();
+  ServeAt({.listen = {"tcp://127.0.0.1:" + std::to_string(port)}, .insecure = true});
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const timeval patience = {.tv_sec = svcmap::testing::kHangLimit.count()};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  char bytes[4096];
+  ssize_t got = 0;
+  do {  // The server sends its HTTP/2 settings first, then closes the connection.
+    got = read(fd.get(), bytes, sizeof(bytes));
+  } while (got > 0);
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << errno;
 }
 
 TEST_F(LimitsTest, MessageOverTheLimitEndsOnlyItsStream) {

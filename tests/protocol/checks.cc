@@ -19,7 +19,8 @@ constexpr Check kChecks[] = {
      "One `Ack` answers each `Batch` and each `SnapshotEnd`, in the order of their numbers.",
      CheckBatches},
     {"endpoint-delta",
-     "The result is treated like a complete EndpointSlice: same validation, same results",
+     "The agent treats the result like a complete EndpointSlice, so the validation, the results "
+     "and the output of `List` are the same.",
      CheckEndpointDelta},
     {"resume",
      "Store the last token together with the controller's state and send it in "
@@ -45,8 +46,8 @@ constexpr Check kChecks[] = {
      CheckNotMessages},
     {"not-http2", "A connection without the HTTP/2 preface is closed after 10 s", CheckNotHttp2},
     {"flood",
-     "At either limit it stops reading, HTTP/2 flow control fills up, and the writes of the "
-     "controller block.",
+     "At either limit, the agent stops reading. When the HTTP/2 flow control window is full, the "
+     "writes of the controller block.",
      CheckFlood},
     {"large-message", "A message larger than `limits.max_batch_bytes` ends the call.",
      CheckLargeMessage},

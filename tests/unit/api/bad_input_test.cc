@@ -75,14 +75,14 @@ std::string Subdomain(int length) {
   return name;
 }
 
-// Returns a list of items. Replaces $0 in `item` by the number of the item, and $1 and $2 by the
-// last two bytes of an address.
+// Returns a list of items. Replaces $0 in `item` by the number of the item, $1 and $2 by the last
+// two bytes of an address, and $3 by a port number above 1000.
 Value ListOf(const std::string& item, const char* separator = ", ") {
   return [=](int count) {
     std::string list;
     for (int i = 1; i <= count; ++i) {
       absl::StrAppend(&list, i == 1 ? "" : separator,
-                      absl::Substitute(item, i, (i - 1) / 250, (i - 1) % 250 + 1));
+                      absl::Substitute(item, i, (i - 1) / 250, (i - 1) % 250 + 1, 1000 + i));
     }
     return list;
   };
@@ -180,7 +180,7 @@ std::string LargeInput(const Example& example) {
                     ListOf("  - 198.18.$1.$2\n", "")(5000))},
       {"10,000 endpoints", absl::StrCat(slice, " [{name: \"\", port: 8080}]\nendpoints:\n",
                                         ListOf("- addresses: [10.1.$1.$2]\n", "")(10'000))},
-      {"20,001 ports", absl::StrCat(slice, "\n", ListOf("- {name: p$0, port: $0}\n", "")(20'001))},
+      {"20,001 ports", absl::StrCat(slice, "\n", ListOf("- {name: p$0, port: $3}\n", "")(20'001))},
   };
   const auto found = inputs.find(example.name);
   if (found == inputs.end()) {
@@ -248,7 +248,9 @@ std::vector<FieldLimit> FieldLimits() {
       {"Service `spec.ipFamilies`", 2, Web("ipFamilies: [$0]"), Families("IPv4", "IPv6"),
        "spec.ipFamilies: Too many: 3"},
       {"Service `spec.externalIPs` and `spec.loadBalancerSourceRanges`", 4000,
-       Web("externalIPs: [$0], loadBalancerSourceRanges: [$0]"), addresses},
+       Web("externalIPs: [$0]"), addresses},
+      {"Service `spec.externalIPs` and `spec.loadBalancerSourceRanges`", 4000,
+       Web("loadBalancerSourceRanges: [$0]"), ListOf("10.1.$1.$2/32")},
       {"Service `status.loadBalancer.ingress`", 4000,
        Web("type: LoadBalancer") + "status: {loadBalancer: {ingress: [$0]}}\n",
        ListOf("{ip: 10.1.$1.$2}")},
