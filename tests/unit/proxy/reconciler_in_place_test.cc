@@ -60,6 +60,30 @@ TEST_F(ReconcilerInPlaceTest, S116ManyRangesGoOneByOneIfTheTablesCannotBeRead) {
   ExpectConverged();
 }
 
+// The kernel makes new ranges visible after all other elements of a commit.
+TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
+  Settle({WithLoadBalancer(), Slice("shop/web", 2)});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.1.0/25")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  ASSERT_THAT(sent_, SizeIs(3)) << "ranges, restriction, marker";
+  const auto adds_only = [](const nft::Transaction& transaction, SetIndex set) {
+    transaction.ForEachElement([set](nft::Verb verb, const nft::ElementView& element) {
+      EXPECT_EQ(verb, nft::Verb::kAdd);
+      EXPECT_EQ(element.set.set, set);
+    });
+  };
+  EXPECT_EQ(sent_[0].element_count(), 2u);
+  adds_only(sent_[0], kFirewallSources);
+  EXPECT_EQ(sent_[1].element_count(), 1u);
+  adds_only(sent_[1], kFirewallIps);
+  ExpectConverged();
+  sent_.clear();
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
+  EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
+  EXPECT_THAT(sent_, SizeIs(1)) << "the IP was already restricted";
+  ExpectConverged();
+}
+
 TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesAddedAheadOfAFailedCommit) {
   Settle({WithLoadBalancer(), Slice("shop/web", 2)});
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/25")});
