@@ -44,7 +44,7 @@ void Cleaner::Update(const std::vector<std::pair<std::string, UdpPorts>>& servic
     const auto now = Clock::now();
     forgotten_ += departures_.Add(changes.left, now);
     handshakes_.Update(changes, now);
-    due = udp_.due() || (!waiting && !changes.left.empty()) || changes.any;
+    due = asleep_ && (udp_.due() || (!waiting && !changes.left.empty()) || changes.any);
   }
   if (due) wake_.notify_one();  // Commits that make no flow stale do not wake the thread.
 }
@@ -97,6 +97,7 @@ std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
 }
 
 void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
+  asleep_ = true;
   while (!stopping_) {
     const auto due_at = WorkDueAt();
     if (!due_at) {
@@ -104,9 +105,10 @@ void Cleaner::AwaitWork(std::unique_lock<std::mutex>& lock) {
     } else if (*due_at > Clock::now()) {
       wake_.wait_until(lock, *due_at);
     } else {
-      return;
+      break;
     }
   }
+  asleep_ = false;
 }
 
 Cleaner::Round Cleaner::StartRound() {

@@ -158,6 +158,7 @@ class Cleaner {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
+  bool asleep_ = false;  // The thread waits for work, not for the start of a round.
   UdpFlows udp_;
   EndpointEvents<EndpointAddress> departures_;
   uint64_t forgotten_ = 0;  // Departures that were forgotten since the last round.
