@@ -10,6 +10,7 @@
 #include "tests/differential/dice.h"
 #include "tests/differential/differential_world.h"
 #include "tests/differential/reference_model.h"
+#include "tests/support/agent.h"
 
 namespace svcmap::testing {
 
@@ -35,5 +36,14 @@ bool IsLoopback(const Source& source);
 
 ProbeReport Probe(const std::vector<Source>& sources, const ReferenceModel& model, Dice& dice,
                   AffinityMemory& affinity);
+
+// Compares the agent's explanations of random connections with the model.
+void CompareExplanations(Agent& agent, const std::vector<Source>& sources,
+                         const ReferenceModel& model, Dice& dice, ProbeReport& report);
+
+// Sends echo requests from random sources to random addresses, and compares the results with the
+// model.
+void Ping(const std::vector<Source>& sources, const ReferenceModel& model, Dice& dice,
+          ProbeReport& report);
 
 }  // namespace svcmap::testing

@@ -6,20 +6,168 @@
 // in one dimension.
 #include <valgrind/callgrind.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/instructions/core.h"
+#include "api/intake/intake.h"
+#include "nft/model/kernel.h"
+#include "nft/netlink/batch.h"
+#include "proxy/reconcile/loop.h"
+#include "tests/bench/cluster/cluster.h"
 #include "tests/support/builders.h"
 #include "tests/support/encoded.h"
 
 namespace svcmap::instructions {
 namespace {
+
+// A kernel that builds the netlink batch of each transaction like the real kernel interface, and
+// stores nothing, so that only the core is measured.
+class SinkKernel final : public nft::Kernel {
+ public:
+  explicit SinkKernel(nft::TableSpecs tables) : tables_(std::move(tables)) {}
+
+  nft::ApplyResult Apply(const nft::Transaction& transaction) override {
+    nft::Batch batch(tables_, sequence_);
+    batch.Append(transaction);
+    batch.Finish();
+    sequence_ = batch.next_sequence();
+    return {};
+  }
+  absl::StatusOr<bool> HasTable(Family) override { return false; }
+  absl::StatusOr<std::vector<nft::Element>> ReadSet(nft::SetRef) override {
+    return std::vector<nft::Element>();
+  }
+  absl::StatusOr<std::vector<std::optional<nft::Element>>> ReadElements(
+      nft::SetRef, std::span<const nft::FieldBytes> keys) override {
+    return std::vector<std::optional<nft::Element>>(keys.size());
+  }
+  absl::StatusOr<std::optional<nft::TableContent>> ReadTable(Family) override {
+    return std::optional<nft::TableContent>();
+  }
+  absl::StatusOr<uint32_t> Generation() override { return 1; }
+  absl::StatusOr<nft::TableContent> ReferenceContent(const nft::TableSpec&) override {
+    return nft::TableContent();
+  }
+
+ private:
+  const nft::TableSpecs tables_;
+  uint32_t sequence_ = 1;
+};
+
+// svcmapd without its sockets to the controller and the kernel. The input is a serialized batch,
+// and the output is the response to this batch. The core does the same work as svcmapd without
+// --state-dir, because another thread writes the saved state.
+class Core {
+ public:
+  // Loads the cluster in the same way as a controller's snapshot.
+  explicit Core(const bench::Cluster& cluster);
+  // Creates a core with an empty store and with `node_addresses`, all of which accept nodePorts.
+  explicit Core(std::vector<IpAddress> node_addresses);
+  ~Core() { loop_.Stop(); }
+
+  // Sends a serialized PushRequest with a batch and waits for its response. Exits the process
+  // unless the response is a commit without findings.
+  void Push(const std::string& request);
+
+  // Submits a batch and returns its result. Exits the process if the batch is not accepted.
+  proxy::BatchResult Submit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch);
+
+  // Number of times the tables were rewritten completely.
+  uint64_t recreations() const { return loop_.status().recreations; }
+
+ private:
+  explicit Core(proxy::NodePortAddresses node_port_addresses);
+  void Commit(proxy::Batch::Mark mark, const envelope::v1::Batch& batch);
+
+  const nft::TableSpecs tables_ = proxy::MakeTables({});
+  SinkKernel kernel_{tables_};
+  proxy::Reconciler reconciler_;
+  proxy::Loop loop_;
+  api::Intake intake_;
+  std::mutex session_;
+};
+
+using Mark = proxy::Batch::Mark;
+
+constexpr int kServicesAtOnce = 500;
+constexpr std::chrono::hours kNever{10000};
+
+[[noreturn]] void Die(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::exit(1);
+}
+
+proxy::LoopOptions Options() {
+  proxy::LoopOptions options;
+  options.schedule.first_audit = kNever;
+  return options;
+}
+
+Core::Core(proxy::NodePortAddresses node_port_addresses)
+    : reconciler_(kernel_,
+                  {.node_name = bench::kThisNode, .node_port_addresses = node_port_addresses}),
+      loop_(reconciler_, Options()),
+      intake_(loop_, {.node_name = bench::kThisNode}) {
+  loop_.Start(proxy::Received::kNothing);
+}
+
+Core::Core(std::vector<IpAddress> node_addresses)
+    : Core(proxy::NodePortAddresses{.primary = false, .prefixes = {}}) {
+  loop_.SetInterfaceAddresses(std::move(node_addresses));
+  Submit(Mark::kSnapshotBegin, {});
+  Submit(Mark::kSnapshotEnd, {});
+}
+
+Core::Core(const bench::Cluster& cluster) : Core(proxy::NodePortAddresses()) {
+  Commit(Mark::kSnapshotBegin, {});
+  v1::Batch batch;
+  for (const bench::ServicePort& port : cluster.ports()) {
+    *batch.add_changes()->mutable_service() = ServiceMessage(port);
+    for (v1::EndpointSlice& slice : SliceMessages(port)) {
+      *batch.add_changes()->mutable_endpoint_slice() = std::move(slice);
+    }
+    if (batch.changes_size() < 2 * kServicesAtOnce && &port != &cluster.ports().back()) continue;
+    Commit(Mark::kNone, testing::Encoded(batch));
+    batch.Clear();
+  }
+  Commit(Mark::kSnapshotEnd, {});
+}
+
+proxy::BatchResult Core::Submit(Mark mark, const envelope::v1::Batch& batch) {
+  std::promise<proxy::BatchResult> answer;
+  const absl::Status status = intake_.Submit(
+      {mark}, batch.changes_size(),
+      [&](int i) { return api::ConvertChange(batch.changes(i), intake_.context()); },
+      [&answer](proxy::BatchResult result) { answer.set_value(std::move(result)); }, {},
+      [this] { return std::unique_lock(session_); });
+  if (!status.ok()) Die(status.ToString());
+  return answer.get_future().get();
+}
+
+void Core::Commit(Mark mark, const envelope::v1::Batch& batch) {
+  const proxy::BatchResult result = Submit(mark, batch);
+  if (!result.findings.empty()) Die(result.findings.front().ToString());
+  if (mark == Mark::kNone && result.outcome != proxy::BatchResult::Outcome::kCommitted) {
+    Die("nothing was committed for: " + batch.ShortDebugString());
+  }
+}
+
+void Core::Push(const std::string& request) {
+  envelope::v1::PushRequest parsed;
+  if (!parsed.ParseFromString(request)) Die("not a PushRequest: " + request);
+  Commit(Mark::kNone, parsed.batch());
+}
 
 // Number of uncounted changes at the start, for initializations and first allocations.
 constexpr int kWarmUp = 8;

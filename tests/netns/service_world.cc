@@ -1,12 +1,5 @@
 #include "tests/netns/service_world.h"
 
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
-#include <linux/netlink.h>
-#include <sys/socket.h>
-
-#include <cerrno>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -154,28 +147,6 @@ absl::Status DropEchoRequests(const NetNs& netns, const std::string& name,
                                     "type filter hook input priority 10;\n",
                                     "icmp type echo-request ", condition, " drop\n",
                                     "icmpv6 type echo-request ", condition, " drop\n}\n}\n"));
-}
-
-absl::Status FlushConntrack(const NetNs& netns) {
-  struct {
-    nlmsghdr header = {};
-    nfgenmsg body = {};
-  } request;
-  request.header.nlmsg_len = sizeof(request);
-  request.header.nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-  struct {
-    nlmsghdr header;
-    nlmsgerr body;
-  } answer = {};
-  const UniqueFd fd = netns.Run(
-      [] { return UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER)); });
-  if (::send(fd.get(), &request, sizeof(request), 0) < 0 ||
-      ::recv(fd.get(), &answer, sizeof(answer), 0) < 0) {
-    return absl::ErrnoToStatus(errno, "flush of the connection table");
-  }
-  if (answer.body.error == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(-answer.body.error, "flush of the connection table");
 }
 
 Objects Basics() {

@@ -88,9 +88,6 @@ struct World {
 absl::Status DropEchoRequests(const NetNs& netns, const std::string& name,
                               const std::string& condition = "");
 
-// Clears the connection tracking table of a namespace.
-absl::Status FlushConntrack(const NetNs& netns);
-
 // Returns the initial objects of every test: the Node and the Service ranges.
 Objects Basics();
 

@@ -1,9 +1,16 @@
 #include "tests/support/topology.h"
 
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "nft/base/unique_fd.h"
 #include "tests/support/client.h"
 #include "tests/support/process.h"
 #include "tests/support/wait.h"
@@ -230,6 +237,28 @@ absl::Status Topology::SetOffloads(bool on) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status FlushConntrack(const NetNs& netns) {
+  struct {
+    nlmsghdr header = {};
+    nfgenmsg body = {};
+  } request;
+  request.header.nlmsg_len = sizeof(request);
+  request.header.nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  struct {
+    nlmsghdr header;
+    nlmsgerr body;
+  } answer = {};
+  const UniqueFd fd = netns.Run(
+      [] { return UniqueFd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER)); });
+  if (::send(fd.get(), &request, sizeof(request), 0) < 0 ||
+      ::recv(fd.get(), &answer, sizeof(answer), 0) < 0) {
+    return absl::ErrnoToStatus(errno, "flush of the connection table");
+  }
+  if (answer.body.error == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(-answer.body.error, "flush of the connection table");
 }
 
 }  // namespace svcmap::testing

@@ -106,4 +106,7 @@ class Topology {
   int clients_ = 0;
 };
 
+// Clears the connection tracking table of a namespace.
+absl::Status FlushConntrack(const NetNs& netns);
+
 }  // namespace svcmap::testing

@@ -1,12 +1,24 @@
 #include "tests/bench/opponents/opponent.h"
 
-#include "tests/bench/opponents/direct.h"
-#include "tests/bench/opponents/iptables.h"
-#include "tests/bench/opponents/netlink.h"
-#include "tests/bench/opponents/nftables.h"
 #include "tests/bench/opponents/svcmap.h"
 
 namespace svcmap::bench {
+namespace {
+
+// Uses no proxy, and is the lower bound for packet latency.
+class Direct final : public Opponent {
+ public:
+  absl::StatusOr<Cost> Load(const Cluster&) override { return Cost{.seconds = 0}; }
+  absl::StatusOr<Cost> Change(const Cluster&, const std::vector<ClusterChange>&) override {
+    return Cost{.seconds = 0};
+  }
+  absl::StatusOr<Cost> Resync(const Cluster&) override {
+    return absl::UnimplementedError("nothing is programmed");
+  }
+  ProcessMemory Memory() const override { return {}; }
+};
+
+}  // namespace
 
 const std::vector<std::string>& OpponentNames() {
   static const std::vector<std::string> kNames = {
@@ -18,7 +30,7 @@ const std::vector<std::string>& OpponentNames() {
 absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings) {
-  if (name == "direct") return MakeDirect();
+  if (name == "direct") return std::make_unique<Direct>();
   if (name == "netlink") return MakeNetlink(netns, settings);
   if (name == "svcmap") return Svcmap::Start(netns, settings);
   if (name == "iptables-legacy") return MakeIptables(/*legacy=*/true, netns, settings);

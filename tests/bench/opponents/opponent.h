@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "tests/bench/cluster/cluster.h"
+#include "tests/bench/opponents/nftables_rules.h"
 #include "tests/bench/process_figures.h"
 #include "tests/support/netns.h"
 #include "tests/support/topology.h"
@@ -76,5 +77,18 @@ const std::vector<std::string>& OpponentNames();
 absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
                                                        const testing::NetNs& netns,
                                                        const OpponentSettings& settings);
+
+// MakeOpponent calls these functions, whose files describe the compared implementations.
+// MakeIptables returns FailedPrecondition with the output of iptables if iptables is missing or the
+// kernel lacks a feature that kube-proxy's rules need. MakeIptables checks only IPv4. Load also
+// checks IPv6 if the cluster uses IPv6. MakeNftables returns FailedPrecondition if nft does not
+// work, and MakeNftablesLibrary if OpponentSettings::libnftables is not executable.
+using MadeOpponent = absl::StatusOr<std::unique_ptr<Opponent>>;
+MadeOpponent MakeNetlink(const testing::NetNs& netns, const OpponentSettings& settings);
+MadeOpponent MakeIptables(bool legacy, const testing::NetNs& netns,
+                          const OpponentSettings& settings);
+MadeOpponent MakeNftables(NftablesLayout layout, const testing::NetNs& netns,
+                          const OpponentSettings& settings);
+MadeOpponent MakeNftablesLibrary(const testing::NetNs& netns, const OpponentSettings& settings);
 
 }  // namespace svcmap::bench

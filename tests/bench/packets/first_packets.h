@@ -3,15 +3,36 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/resolve/endpoints.h"
-#include "tests/bench/packets/latencies.h"
 #include "tests/bench/packets/packet_world.h"
 #include "tests/support/socket_address.h"
 
 namespace svcmap::bench {
+
+// Time after which a flow counts as failed. The kernel retransmits a lost SYN after one second.
+inline constexpr std::chrono::milliseconds kFlowPatience{2000};
+
+// Latencies of many flows.
+struct Latencies {
+  std::vector<double> microseconds;  // Latencies of successful flows.
+  int64_t failed = 0;
+
+  // Returns the latencies of all flows. A failed flow counts as kFlowPatience, because otherwise a
+  // compared implementation that loses slow flows would look fast.
+  std::vector<double> WithFailures() const {
+    std::vector<double> all = microseconds;
+    all.insert(all.end(), static_cast<size_t>(failed),
+               std::chrono::duration<double, std::micro>(kFlowPatience).count());
+    return all;
+  }
+
+  int64_t count() const { return static_cast<int64_t>(microseconds.size()) + failed; }
+};
 
 struct FlowTarget {
   proxy::Protocol protocol = proxy::Protocol::kTcp;

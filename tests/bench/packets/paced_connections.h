@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
 #include "tests/bench/packets/first_packets.h"
-#include "tests/bench/packets/latencies.h"
 #include "tests/bench/packets/packet_world.h"
 
 namespace svcmap::bench {

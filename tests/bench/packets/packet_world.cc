@@ -1,15 +1,8 @@
 #include "tests/bench/packets/packet_world.h"
 
-#include <libmnl/libmnl.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <sys/resource.h>
 
 #include "absl/strings/str_cat.h"
-#include "nft/base/status.h"
-#include "nft/netlink/messages.h"
-#include "nft/netlink/socket.h"
 #include "tests/bench/cluster/cluster.h"
 
 namespace svcmap::bench {
@@ -18,35 +11,12 @@ namespace {
 constexpr uint32_t kFirstSourcePort = 10000;
 constexpr uint32_t kSourcePorts = 50000;
 constexpr int kSources = 100;
-constexpr std::chrono::milliseconds kNetlinkTimeout{10000};
 
 void RaiseFileLimit() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-// Clears the connection tracking table of the calling thread's network namespace.
-absl::Status FlushConntrack() {
-  absl::StatusOr<nft::Socket> socket = nft::Socket::Open(NETLINK_NETFILTER);
-  if (!socket.ok()) return socket.status();
-  alignas(nlmsghdr) uint8_t buffer[64];
-  nlmsghdr* header = mnl_nlmsg_put_header(buffer);
-  header->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_DELETE;
-  header->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-  header->nlmsg_seq = 1;
-  auto* extra = static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(nfgenmsg)));
-  extra->nfgen_family = AF_UNSPEC;
-  if (absl::Status sent = socket->Send({buffer, header->nlmsg_len}); !sent.ok()) return sent;
-  const auto answer = socket->Receive(kNetlinkTimeout);
-  if (!answer.ok()) return answer.status();
-  for (const nlmsghdr* message : nft::Messages(*answer)) {
-    if (message->nlmsg_type != NLMSG_ERROR) continue;
-    const int error = -static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message))->error;
-    return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "flush tracked flows");
-  }
-  return ErrnoStatus(ETIMEDOUT, "flush tracked flows");
 }
 
 }  // namespace
@@ -94,8 +64,6 @@ const testing::SocketAddress& PacketWorld::NextSource() {
   return source;
 }
 
-absl::Status PacketWorld::ForgetFlows() {
-  return node().Run([] { return FlushConntrack(); });
-}
+absl::Status PacketWorld::ForgetFlows() { return testing::FlushConntrack(node()); }
 
 }  // namespace svcmap::bench

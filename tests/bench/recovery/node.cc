@@ -1,5 +1,11 @@
 #include "tests/bench/recovery/node.h"
 
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
 #include "absl/strings/str_cat.h"
 #include "tests/support/damage.h"
 #include "tests/support/kernel_check.h"
@@ -31,6 +37,17 @@ Objects ServiceOf(const std::string& name, const std::string& ip, const Host& po
       .Port("udp", kVictimPort, testing::Protocol::kUdp);
   return {service, slice};
 }
+
+using testing::SocketAddress;
+
+constexpr uint32_t kFirstPort = 2000;
+constexpr uint32_t kPorts = 60000;
+// Time for which StopAndMeasure continues sending requests before it stops the probe.
+constexpr std::chrono::milliseconds kSettled{20};
+
+// Number from which the next source address and port are derived. All probes share the number, so
+// that no probe reuses a port while the port's flow is tracked.
+std::atomic<uint32_t> next_source{0};
 
 }  // namespace
 
@@ -148,6 +165,112 @@ absl::StatusOr<std::unique_ptr<Probe>> RecoveryNode::StartProbe(testing::Protoco
                                          .server = pod_->name(),
                                          .sources = client_addresses_,
                                          .every = every});
+}
+
+absl::StatusOr<std::unique_ptr<Probe>> Probe::Start(const testing::NetNs& netns,
+                                                    ProbeOptions options) {
+  std::unique_ptr<Probe> probe(new Probe(std::move(options)));
+  const auto destination = SocketAddress::Parse(probe->options_.ip, probe->options_.port);
+  if (!destination.ok()) return destination.status();
+  probe->destination_ = *destination;
+  probe->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  probe->open_.resize(static_cast<size_t>(2 * kPatience / probe->options_.every) + 1);
+  // Start the thread in the client's network namespace, because a thread inherits the namespace of
+  // its creator.
+  netns.Run([raw = probe.get()] { raw->thread_ = std::thread([raw] { raw->Run(); }); });
+  return probe;
+}
+
+Probe::~Probe() { Stop(); }
+
+void Probe::Stop() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void Probe::Run() {
+  Clock::time_point next = Clock::now();
+  while (!stop_) {
+    Ask();
+    next = std::max(next + options_.every, Clock::now());
+    do {
+      Listen(std::chrono::duration_cast<std::chrono::microseconds>(next - Clock::now()));
+    } while (!stop_ && Clock::now() < next);
+    Forget(Clock::now() - kPatience);
+  }
+  // Wait for the answers to the last requests.
+  const Clock::time_point end = Clock::now() + kPatience;
+  while (Clock::now() < end && oldest_ < samples_.size()) {
+    Listen(std::chrono::milliseconds(1));
+    while (oldest_ < samples_.size() && samples_[oldest_].answered) ++oldest_;
+  }
+}
+
+void Probe::Ask() {
+  const uint32_t number = next_source++;
+  const auto source =
+      SocketAddress::Parse(options_.sources[number / kPorts % options_.sources.size()],
+                           static_cast<uint16_t>(kFirstPort + number % kPorts));
+  const bool tcp = options_.protocol == testing::Protocol::kTcp;
+  UniqueFd fd(::socket(destination_.family(),
+                       (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const linger reset = {1, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  if (!source.ok() || ::bind(fd.get(), source->get(), source->size()) != 0) return;
+
+  const size_t sample = samples_.size();
+  samples_.push_back({Clock::now()});
+  if (::connect(fd.get(), destination_.get(), destination_.size()) != 0 && errno != EINPROGRESS) {
+    return;
+  }
+  if (!tcp && ::send(fd.get(), "who\n", 4, MSG_NOSIGNAL) != 4) return;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = sample;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) return;
+  open_[sample % open_.size()] = {std::move(fd), sample};
+}
+
+void Probe::Listen(std::chrono::microseconds timeout) {
+  epoll_event events[64];
+  const timespec wait = {0, std::max<int64_t>(0, timeout.count()) * 1000};
+  const int count = ::epoll_pwait2(epoll_.get(), events, 64, &wait, nullptr);
+  for (int i = 0; i < count; ++i) {
+    const size_t sample = events[i].data.u64;
+    Open& open = open_[sample % open_.size()];
+    if (!open.fd.ok() || open.sample != sample) continue;
+    char buffer[256];
+    const ssize_t size = ::recv(open.fd.get(), buffer, sizeof(buffer), 0);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    testing::Answer answer;
+    if (size > 0 && Clock::now() < samples_[sample].asked + kPatience &&
+        testing::ParseAnswerLine(std::string(buffer, static_cast<size_t>(size)), &answer)) {
+      samples_[sample].answered = answer.server == options_.server;
+    }
+    open.fd.Close();
+  }
+}
+
+void Probe::Forget(Clock::time_point before) {
+  for (; oldest_ < samples_.size() && samples_[oldest_].asked < before; ++oldest_) {
+    Open& open = open_[oldest_ % open_.size()];
+    if (open.sample == oldest_) open.fd.Close();
+  }
+}
+
+std::chrono::duration<double, std::milli> Probe::StopAndMeasure(Clock::time_point from) {
+  const Clock::time_point settled = Clock::now() + kSettled;
+  std::this_thread::sleep_until(settled);
+  Stop();
+  const auto last_failure =
+      std::find_if(samples_.rbegin(), samples_.rend(),
+                   [&](const Sample& sample) { return !sample.answered && sample.asked >= from; });
+  if (last_failure == samples_.rend()) return std::chrono::milliseconds(0);
+  // The interruption ends with the next answered request, or now if no later request was answered.
+  if (last_failure == samples_.rbegin()) return Clock::now() - from;
+  return std::prev(last_failure)->asked - from;
 }
 
 }  // namespace svcmap::bench

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "tests/bench/cluster/cluster.h"
 #include "tests/bench/opponents/iptables_rules.h"
 #include "tests/bench/opponents/nftables_rules.h"
 
@@ -240,6 +241,11 @@ TEST(NftablesRulesTest, SeveralChangesOfAServiceAreOneChange) {
                 .transaction,
             NftablesChange(Node(), {third}, {{.before = first, .after = third, .messages = {}}})
                 .transaction);
+}
+
+TEST(ClusterTest, AStepOfARollingUpdateIsOneMessage) {
+  Cluster cluster({.services = 1, .endpoints = 1000});
+  EXPECT_EQ(cluster.ReplaceEndpoints(0, 10, 10).messages.size(), 1u);
 }
 
 }  // namespace
