@@ -9,7 +9,6 @@ namespace {
 using ::svcmap::testing::NotApplicable;
 using ::svcmap::testing::SourceRow;
 using ::testing::Optional;
-using ::testing::UnorderedElementsAre;
 
 class SeveralFieldsContract : public KernelContract {
  protected:
@@ -23,14 +22,6 @@ class SeveralFieldsContract : public KernelContract {
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, SeveralFieldsContract, EveryKernel(), KernelCaseName);
-
-TEST_P(SeveralFieldsContract, ADeletedRangeIsGoneAndItsNeighboursStay) {
-  CreateTable();
-  Add({Sources(1, 0x100, 0x1ff), Sources(1, 0x200, 0x2ff), Sources(2, 0x100, 0x1ff)});
-  Commit(Changes({Sources(1, 0x100, 0x1ff)}, {}));
-  EXPECT_THAT(Read(proxy::kFirewallSources), UnorderedElementsAre(Sources(1, 0x200, 0x2ff).Read(),
-                                                                  Sources(2, 0x100, 0x1ff).Read()));
-}
 
 // Linux 5.10 and 6.1 accept some of these ranges. svcmapd does not rely on the error, because its
 // ranges are disjoint (S-120).

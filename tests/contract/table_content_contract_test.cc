@@ -46,11 +46,6 @@ class TableContentContract : public ForeignContract {
 };
 INSTANTIATE_TEST_SUITE_P(All, TableContentContract, EveryKernel(), KernelCaseName);
 
-TEST_P(TableContentContract, AMissingTableHasNone) {
-  ASSERT_OK_AND_ASSIGN(const auto content, kernel_->ReadTable(family()));
-  EXPECT_EQ(content, std::nullopt);
-}
-
 TEST_P(TableContentContract, NamesTheChainsAndSetsOfTheSpec) {
   CreateTable();
   const TableSpec spec = proxy::MakeTable(family(), {});
@@ -76,17 +71,6 @@ TEST_P(TableContentContract, TwoCreationsAreEqual) {
   const TableContent first = Content();
   Commit(Recreation());  // Sizes are not part of the content.
   EXPECT_EQ(Content(), first);
-}
-
-TEST_P(TableContentContract, ElementsChangeTheCountsOnly) {
-  CreateTable();
-  const TableContent before = Content();
-  Add({ServiceRow(family(), 1), ClusterIpRow(family(), 1)});
-  TableContent after = Content();
-  EXPECT_EQ(after.elements["service-ips"], 1u);
-  EXPECT_EQ(after.elements["cluster-ips"], 1u);
-  after.elements = before.elements;
-  EXPECT_EQ(after, before);
 }
 
 TEST_P(TableContentContract, CountsEqualDumpsInAllKindsOfSets) {

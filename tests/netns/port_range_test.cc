@@ -116,18 +116,6 @@ class PortRangeTest : public ServiceFlowTest {
 };
 INSTANTIATE_FLOWS(PortRangeTest);
 
-TEST_P(PortRangeTest, EachPortLeadsToTheSamePortOfAnEndpoint) {
-  ASSERT_OK(agent().Apply(Objects{Ranged()} + RangedSlices({&pod_a()})));
-  for (const Host* from : {&pod_b(), &remote_pod(), &client(), &node()}) {
-    for (const Address& address : {kWeb, kExternalIp}) {
-      for (const uint16_t port : kInside) {
-        EXPECT_EQ(ServerAt(*from, address, port), absl::StrCat("pod-a/", port)) << from->name();
-      }
-    }
-    for (const uint16_t port : kOutside) ExpectRejected(*from, kWeb, port);
-  }
-}
-
 TEST_P(PortRangeTest, TheAnnotationEndPortsMakesARange) {
   AService service("shop/ranged");
   service.ClusterIps(kWeb.v4, kWeb.v6)

@@ -94,18 +94,6 @@ TEST_P(TransferTest, AnEndpointInTheNodesOwnNetworkGetsEveryByte) {
   TransferTo(node(), "node-process");
 }
 
-// Policies and affinity rewrite more packet fields, in both directions.
-TEST_P(TransferTest, PoliciesAndAffinityLoseNoByte) {
-  ASSERT_OK_AND_ASSIGN(const auto process, EchoServer::StartAll(node().netns(), kNodeV4, kNodeV6,
-                                                                kPodPort, "node-process"));
-  const AService service = ExternalWeb("shop/web", kWeb)
-                               .InternalPolicy("Local")
-                               .ExternalPolicy("Local")
-                               .ClientIpAffinity();
-  TransferTo(pod_a(), "pod-a", service);
-  TransferTo(node(), "node-process", service);
-}
-
 TEST_P(TransferTest, APodThatReachesItselfGetsEveryByte) {
   // An IPv6 router sends a redirect for packets that leave through the interface on which they
   // arrived. The pod ignores redirects and counts them as errors.

@@ -1,5 +1,6 @@
 // Tests that svcmapd renames an unusable saved state and that the rules stay in effect.
 #include <filesystem>
+#include <fstream>
 
 #include "tests/recovery/saved_state_world.h"
 
@@ -29,7 +30,7 @@ TEST_F(DamagedStateTest, S342_IsRenamedAndTheRulesStayInEffect) {
   std::string state = ReadFile(StateFile());
   ASSERT_FALSE(state.empty()) << "no state in " << StateFile();
   state[state.size() / 2] ^= 1;
-  WriteFile(StateFile(), state);
+  std::ofstream(StateFile(), std::ios::binary | std::ios::trunc) << state;
 
   ASSERT_OK(StartAgent());
   ASSERT_OK_AND_ASSIGN(const v1::GetStatusResponse status, agent().GetStatus());

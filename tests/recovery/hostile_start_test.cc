@@ -52,28 +52,6 @@ TEST_F(HostileStartTest, AFifoInPlaceOfAnyFileDoesNotBlockTheStart) {
   ExpectItStartsAndSaves();
 }
 
-TEST_F(HostileStartTest, ALinkDoesNotLeadToAnotherFile) {
-  const std::string victim = state_folder() + "-victim";
-  for (const bool symbolic : {false, true}) {
-    for (const char* name : {"objects.db", "objects.db-wal"}) {
-      SCOPED_TRACE(absl::StrCat(name, symbolic ? " symbolic" : " hard"));
-      WriteFile(victim, "valuable");
-      fs::remove(Path(name));
-      if (symbolic) {
-        fs::create_symlink(victim, Path(name));
-      } else {
-        fs::create_hard_link(victim, Path(name));
-      }
-      ASSERT_OK(StartAgent());
-      ASSERT_OK(agent().Replace(Everything()));
-      ASSERT_OK(EndAgent(/*kill=*/false));
-      EXPECT_EQ(ReadFile(victim), "valuable");
-    }
-  }
-  fs::remove(victim);
-  ExpectItStartsAndSaves();
-}
-
 TEST_F(HostileStartTest, AStateDirectoryThatOthersCanChangeIsWarnedAbout) {
   constexpr char kWarning[] = "other users can change the state directory";
   ASSERT_OK(StartAgent());

@@ -1,7 +1,5 @@
 #include "tests/recovery/saved_state_world.h"
 
-#include <fstream>
-
 namespace svcmap::testing {
 namespace {
 
@@ -9,10 +7,6 @@ constexpr int kSavedOthers = 60;
 constexpr int kSavedEndpoints = 5;
 
 }  // namespace
-
-void WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
 
 void SavedStateTest::SetUp() {
   RecoveryTest::SetUp();

@@ -12,8 +12,6 @@ namespace svcmap::testing {
 
 inline const Address kLate = ClusterIp(20);  // Address of a Service that a test adds later.
 
-void WriteFile(const std::string& path, const std::string& bytes);
-
 class SavedStateTest : public RecoveryTest {
  protected:
   void SetUp() override;

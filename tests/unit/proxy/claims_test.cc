@@ -144,17 +144,6 @@ TEST(ClaimsTest, S16_BothServicesAreNamedIfAThirdServiceMovesTheClaim) {
   EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80)), "ns/b");
 }
 
-TEST(ClaimsTest, ProtocolsFamiliesAndNodePortsDoNotMeet) {
-  Claimants claimants;
-  claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());
-  EXPECT_THAT(claimants.Put(AService("ns/b").At("10.96.0.1").Port(80, "", Protocol::kUdp).Build()),
-              IsEmpty());
-  EXPECT_THAT(claimants.Put(AService("ns/c").At("fd00::1").Port(80).Build()), IsEmpty());
-  EXPECT_EQ(OwnerOf(claimants.claims(), ClaimAt("10.96.0.1", 80, Protocol::kUdp)), "ns/b");
-  EXPECT_EQ(OwnerOf(claimants.claims(), NodePortClaim(Family::kIpv4, Protocol::kTcp, 80)),
-            "nobody");
-}
-
 TEST(ClaimsTest, AChangeWithTheSameClaimsConcernsNoOtherService) {
   Claimants claimants;
   claimants.Put(AService("ns/a").At("10.96.0.1").Port(80).Build());

@@ -28,16 +28,6 @@ class ReconcilerInPlaceTest : public ReconcilerTest {
     }
     return service;
   }
-
-  // Leaves the source range 10.0.0.0/25 in the kernel, because its removal is rejected.
-  void LeaveSourceRange() {
-    Settle({WithLoadBalancer().SourceRange("10.0.0.0/25"), Slice("shop/web", 2)});
-    Apply({WithLoadBalancer()});
-    ASSERT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kCommitted);
-    ASSERT_FALSE(reconciler_.leftovers().empty());
-    fault_ = Fault::kReject;
-    EXPECT_FALSE(reconciler_.RemoveLeftovers().error.ok());
-  }
 };
 
 // svcmapd rewrites a large set if many ranges must be removed, because removing the ranges one by
@@ -91,16 +81,6 @@ TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/25").SourceRange("10.0.2.0/25")});
   EXPECT_EQ(Sync().outcome, Outcome::kCommitted);
   EXPECT_THAT(sent_, SizeIs(1)) << "the IP was already restricted";
-  ExpectConverged();
-}
-
-// The kernel rejects a range that overlaps with an existing one.
-TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesThatWereNotRemoved) {
-  LeaveSourceRange();
-  Apply({WithLoadBalancer().SourceRange("10.0.0.0/24")});
-  EXPECT_EQ(Sync(SIZE_MAX, Fault::kReject).outcome, Outcome::kFailed);
-  const SyncResult result = Sync();
-  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
   ExpectConverged();
 }
 

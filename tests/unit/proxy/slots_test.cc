@@ -4,12 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "proxy/ruleset/descriptor.h"
+#include "proxy/state/objects.h"
+
 namespace svcmap::proxy {
 namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 using Addresses = std::vector<EndpointAddress>;
 
@@ -88,6 +96,127 @@ TEST(SlotsTest, NoMoreSlotsDifferThanEndpointsChanged) {
         ASSERT_EQ(slots[i], before[i]) << "step " << step;
       }
     }
+  }
+}
+
+using WeightsOfSet = std::vector<uint16_t>;
+
+size_t Total(const std::vector<uint32_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
+}
+
+// Returns the maximum difference between an endpoint's share of the slots and its share of the
+// weights.
+double LargestError(const WeightsOfSet& weights, const std::vector<uint32_t>& counts) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const auto slots = static_cast<double>(Total(counts));
+  double largest = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    largest = std::max(largest, std::abs(counts[i] / slots - weights[i] / sum));
+  }
+  return largest;
+}
+
+EndpointAddress Nth(uint32_t i) {
+  const uint8_t bytes[] = {10, 0, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)};
+  return {*IpAddress::FromBytes(bytes), 80};
+}
+
+std::vector<EndpointAddress> SlotsOf(const WeightsOfSet& weights) {
+  std::vector<EndpointAddress> endpoints;
+  for (uint32_t i = 0; i < weights.size(); ++i) endpoints.push_back(Nth(i));
+  return Weighted(endpoints, weights);
+}
+
+size_t Rewritten(const std::vector<EndpointAddress>& before,
+                 const std::vector<EndpointAddress>& after) {
+  size_t rewritten = std::max(before.size(), after.size()) - std::min(before.size(), after.size());
+  for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
+    rewritten += before[i] == after[i] ? 0 : 1;
+  }
+  return rewritten;
+}
+
+TEST(WeightSlotsTest, SmallRatiosAreExact) {
+  EXPECT_THAT(SlotCounts({1, 3}), ElementsAre(1, 3));
+  EXPECT_THAT(SlotCounts({100, 300}), ElementsAre(1, 3));
+  EXPECT_THAT(SlotCounts({50, 100, 150}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(SlotCounts({255, 1}), ElementsAre(255, 1));
+  EXPECT_THAT(SlotCounts({1000}), ElementsAre(1));
+  EXPECT_THAT(SlotCounts(WeightsOfSet(1000, 7)), Each(1u));
+  EXPECT_THAT(SlotCounts({}), ElementsAre());
+}
+
+TEST(WeightSlotsTest, LargerOnesAreDividedAmongBoundedlyManySlots) {
+  EXPECT_THAT(SlotCounts({1000, 999}), ElementsAre(128, 128));
+  EXPECT_THAT(SlotCounts({1000, 1}), ElementsAre(255, 1));
+  // The exact numbers of slots would be 146.1, 73.1 and 36.8.
+  EXPECT_THAT(SlotCounts({997, 499, 251}), ElementsAre(146, 73, 37));
+}
+
+TEST(WeightSlotsTest, SharesDifferByLessThanOne256thAndNoEndpointIsLeftOut) {
+  std::mt19937 random(1);
+  size_t most = 0;
+  for (int round = 0; round < 300; ++round) {
+    // Few or many endpoints, with similar or very different weights.
+    const size_t size = 1 + random() % (round % 100 == 0 ? 32768 : 1u << (random() % 10));
+    const unsigned large = random() % 101;  // Percentage of endpoints with a large weight.
+    const uint32_t low = 1 + random() % 20, high = 1 + random() % kMaxWeight;
+    WeightsOfSet weights(size);
+    for (uint16_t& weight : weights) {
+      weight = static_cast<uint16_t>(1 + random() % (random() % 100 < large ? high : low));
+    }
+    const std::vector<uint32_t> counts = SlotCounts(weights);
+    ASSERT_EQ(counts.size(), size);
+    ASSERT_THAT(counts, Each(::testing::Ge(1u))) << "round " << round;
+    ASSERT_LE(Total(counts), kMaxEndpoints);
+    ASSERT_LT(LargestError(weights, counts), 1.0 / 256) << "round " << round;
+    if (size <= 64) most = std::max(most, Total(counts));
+  }
+  EXPECT_LE(most, 1024u) << "what random weights of small sets cost";
+}
+
+// Weights that are difficult to distribute: many endpoints with a share below one slot, and few
+// endpoints with many slots.
+TEST(WeightSlotsTest, FewLargeOnesAmongManySmallOnes) {
+  for (const size_t small : {10, 60, 99, 300, 1000, 10000, 20000, 32000}) {
+    for (const size_t large : {1, 2, 5, 20, 100, 700}) {
+      WeightsOfSet weights(small, 1);
+      for (size_t i = 0; i < large; ++i) weights.push_back(static_cast<uint16_t>(1000 - i % 2));
+      const std::vector<uint32_t> counts = SlotCounts(weights);
+      EXPECT_LT(LargestError(weights, counts), 1.0 / 256) << small << " and " << large;
+      EXPECT_LE(Total(counts), kMaxEndpoints);
+      EXPECT_LE(Total(counts), std::max<size_t>(8192, 16 * weights.size()))
+          << small << " and " << large;
+    }
+  }
+}
+
+// If the number of slots equals the number of endpoints, every endpoint gets one slot.
+TEST(WeightSlotsTest, TheLargestSetHasOneSlotEach) {
+  WeightsOfSet weights(kMaxEndpoints, 1);
+  weights[7] = kMaxWeight;
+  EXPECT_THAT(SlotCounts(weights), Each(1u));
+}
+
+// A change of an endpoint's weight rewrites about as many slots as the endpoint gains or loses.
+TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 300; ++round) {
+    WeightsOfSet weights(20 + random() % 80);
+    for (uint16_t& weight : weights) weight = static_cast<uint16_t>(500 + random() % 500);
+    const std::vector<EndpointAddress> before = SlotsOf(weights);
+    if (round % 2 == 0) {
+      weights.back() = static_cast<uint16_t>(500 + random() % 500);
+    } else {
+      weights.push_back(static_cast<uint16_t>(500 + random() % 500));
+    }
+    const std::vector<EndpointAddress> wanted = SlotsOf(weights);
+    const std::vector<EndpointAddress> after = AssignSlots(before, wanted);
+    std::vector<EndpointAddress> sorted = after;
+    std::sort(sorted.begin(), sorted.end());
+    ASSERT_EQ(sorted, wanted) << "round " << round;
+    ASSERT_LE(Rewritten(before, after), 24u) << "of " << after.size() << ", round " << round;
   }
 }
 

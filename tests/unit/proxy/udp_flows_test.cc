@@ -228,13 +228,6 @@ TEST_F(StaleFlowsTest, S238_S241_S242_S244_S245_S246_FlowsToServingEndpointsAreK
   ExpectEverywhere(true, "10.64.1.99:53");
 }
 
-TEST_F(StaleFlowsTest, S247AFlowThatWasNotTranslatedIsStale) {
-  for (const std::string at :
-       {"10.96.0.10:53", "192.0.2.1:53", "198.51.100.1:53", "172.16.0.1:30053"}) {
-    EXPECT_TRUE(flows_.IsStale(Flow(at, at))) << at;
-  }
-}
-
 // The conntrack entry of an untranslated packet was deleted, and a later reply created this flow
 // in the opposite direction.
 TEST_F(StaleFlowsTest, S247AFlowThatAnAnswerTurnedAroundIsStale) {

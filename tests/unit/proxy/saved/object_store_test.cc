@@ -264,20 +264,28 @@ TEST_F(ObjectStoreTest, OtherUsersCannotReadTheFiles) {
 }
 
 TEST_F(ObjectStoreTest, FilesOfOtherUsersAreNotUsed) {
-  for (const char* name : {"objects.db", "objects.db-wal", "objects.db-journal"}) {
-    Open();
-    WriteNext();
-    store_.reset();
-    const std::string victim = folder_.path() + "/victim";
-    std::ofstream(victim) << "content of another program";
-    fs::remove(path_ + "/" + name);
-    fs::create_symlink(victim, path_ + "/" + name);
-    problems_.clear();
-    Open();
-    EXPECT_THAT(found_.objects, IsEmpty());
-    EXPECT_THAT(problems(), ElementsAre(HasSubstr("is a symbolic link")));
-    EXPECT_TRUE(store_->works());
-    EXPECT_EQ(fs::file_size(victim), 26);
+  for (const std::string name : {"objects.db", "objects.db-wal", "objects.db-journal"}) {
+    for (const bool symbolic : {false, true}) {
+      SCOPED_TRACE(name + (symbolic ? ", symbolic" : ", hard"));
+      Open();
+      WriteNext();
+      store_.reset();
+      const std::string victim = folder_.path() + "/victim";
+      std::ofstream(victim) << "content of another program";
+      fs::remove(path_ + "/" + name);
+      if (symbolic) {
+        fs::create_symlink(victim, path_ + "/" + name);
+      } else {
+        fs::create_hard_link(victim, path_ + "/" + name);
+      }
+      problems_.clear();
+      Open();
+      EXPECT_THAT(found_.objects, IsEmpty());
+      EXPECT_THAT(problems(), ElementsAre(HasSubstr(symbolic ? "is a symbolic link"
+                                                             : "has more than one hard link")));
+      EXPECT_TRUE(store_->works());
+      EXPECT_EQ(fs::file_size(victim), 26);
+    }
   }
 }
 
