@@ -76,8 +76,8 @@ absl::Status EtcdConnection::Connect() {
   }
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // Connection timeout.
-  // Detects a dead peer within 15 s. etcd permits a ping every 5 s.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(servers_.ping_interval / std::chrono::milliseconds(1)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   endpoint_ = servers_.endpoints[next_endpoint_++ % servers_.endpoints.size()];

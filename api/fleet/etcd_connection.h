@@ -21,6 +21,9 @@ namespace svcmap::fleet {
 struct EtcdServers {
   std::vector<std::string> endpoints;  // Results of ParseEndpoint.
   api::TlsFiles tls;
+  // Interval of HTTP/2 pings. etcd permits a ping every 5 s. A dead peer is detected within 5 s
+  // after a ping.
+  std::chrono::seconds ping_interval{10};
 };
 
 // Returns the gRPC target of "http://host:port" or "https://host:port".

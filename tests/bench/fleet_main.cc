@@ -52,7 +52,9 @@ struct Options {
 class Bench {
  public:
   explicit Bench(const Options& options)
-      : options_(options), world_(options.shape, options.tls), server_(world_.etcd()) {}
+      : options_(options),
+        world_(options.shape, options.tls, options.nodes + options.plain),
+        server_(world_.etcd()) {}
 
   int Run() {
     Results plain, ours;

@@ -1,6 +1,7 @@
 #include "tests/bench/fleet/world.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <utility>
 
@@ -12,6 +13,14 @@
 namespace svcmap::bench {
 namespace {
 
+// gRPC 1.51 runs the timers of all connections of a process in a few threads, one after the other.
+// On a busy machine, many connections whose TLS handshakes time out can delay a ping timer by more
+// than the 10 s of svcmap-etcd. gRPC then schedules the timer twice, and can crash
+// (grpc/grpc#32085).
+std::chrono::seconds PingInterval(int connections) {
+  return std::chrono::seconds(connections > 500 ? 60 : 10);
+}
+
 v1::Object ObjectOf(const v1::Change& change) {
   v1::Object object;
   if (change.has_service()) *object.mutable_service() = change.service();
@@ -21,11 +30,12 @@ v1::Object ObjectOf(const v1::Change& change) {
 
 }  // namespace
 
-World::World(const ClusterShape& shape, bool tls)
+World::World(const ClusterShape& shape, bool tls, int connections)
     : netns_(Need(testing::NetNs::Create())),
       folder_(Need(testing::TemporaryFolder::Make())),
       cluster_(shape) {
   Need(netns_.Enter());  // Threads and sockets of gRPC stay in this namespace.
+  servers_.ping_interval = PingInterval(connections);
   servers_.endpoints = {
       Need(fleet::ParseEndpoint(absl::StrCat("http://127.0.0.1:", testing::kEtcdPort)))};
   etcd_ = Need(testing::EtcdServer::Start(netns_, folder_.path(),

@@ -22,7 +22,8 @@ class World {
 
   static constexpr size_t kChangesPerTransaction = 120;
 
-  World(const ClusterShape& shape, bool tls);
+  // `connections` is the number of nodes and plain watches.
+  World(const ClusterShape& shape, bool tls, int connections);
 
   const testing::NetNs& netns() const { return netns_; }
   const fleet::EtcdServers& servers() const { return servers_; }

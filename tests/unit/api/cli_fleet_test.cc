@@ -32,6 +32,7 @@ class FakeEtcd : public etcdserverpb::KV::Service {
 
   grpc::Status Txn(grpc::ServerContext*, const etcdserverpb::TxnRequest* request,
                    etcdserverpb::TxnResponse* answer) override {
+    answer->set_succeeded(true);
     for (const etcdserverpb::RequestOp& op : request->success()) {
       const etcdserverpb::RangeRequest& range = op.request_range();
       auto* found = answer->add_responses()->mutable_response_range();
