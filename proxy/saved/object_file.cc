@@ -50,8 +50,8 @@ constexpr char kSchema[] =
 // wait as well, until the header of the log is on disk. Without this wait, a loss of power in the
 // following second can leave an old header and old pages in front of new pages. The header and the
 // start of the first page are in one sector, so this is unlikely, and it is detected.
-constexpr char kFast[] = "PRAGMA synchronous=OFF;";
-constexpr char kDurable[] = "PRAGMA synchronous=FULL;";
+constexpr char kBegin[] = "PRAGMA synchronous=OFF; BEGIN IMMEDIATE;";
+constexpr char kBeginDurable[] = "PRAGMA synchronous=FULL; BEGIN IMMEDIATE;";
 
 constexpr int kDamage[] = {
     SQLITE_CORRUPT,  SQLITE_NOTADB, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG,
@@ -126,7 +126,6 @@ absl::StatusOr<std::unique_ptr<ObjectFile>> ObjectFile::Open(const std::string& 
   file->Connect(vfs, kSyncSettings, &file->sync_db_);
   file->Prepare();
   file->Load(found);
-  file->Execute(file->db_.get(), kFast);
   if (file->status_.ok()) return file;
   *found = {};
   return file->status_;
@@ -212,8 +211,8 @@ void ObjectFile::Load(SavedObjects* found) {
 }
 
 absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
-  if (leader != leader_) Execute(db_.get(), kDurable);
-  Run("BEGIN IMMEDIATE", {});
+  Execute(db_.get(), leader == leader_ ? kBegin : kBeginDurable);
+  leader_ = leader;
   if (batch.everything) {
     digest_ = 0;
     Execute(db_.get(), "DELETE FROM objects");
@@ -227,9 +226,7 @@ absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
                   ""};
   state.back() = std::to_string(digest_ + ChecksumOf(state));
   Run("REPLACE INTO state VALUES(1, ?6, ?1, ?2, ?3, ?4, ?5)", state);
-  Run("COMMIT", {});
-  if (leader != leader_) Execute(db_.get(), kFast);
-  leader_ = leader;
+  Execute(db_.get(), "COMMIT");
   return status_;
 }
 
