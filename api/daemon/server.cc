@@ -200,7 +200,7 @@ absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::st
               LogValue(RejectionText("connection to the Unix socket", client, Role::kNone)));
       return;
     }
-    screen_->Add(std::move(connection), {client, client, role});
+    screen_->Add(std::move(connection), {client, client, role, uid == 0 || uid == own});
   };
   auto listener = UnixListener::Start(paths, allow.has_uids() ? kEverybody : kOwnerOnly, take);
   if (!listener.ok()) return listener.status();

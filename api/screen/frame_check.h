@@ -36,6 +36,9 @@ struct FrameLimits {
   double frame_burst = 1000, frames_per_second = 200, frames_per_response = 4;
 };
 
+// Size of the client preface and of the header of the client's first frame.
+inline constexpr size_t kGreetingBytes = 24 + 9;
+
 class FrameCheck {
  public:
   using Clock = TokenBucket::Clock;

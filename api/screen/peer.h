@@ -12,6 +12,9 @@ struct Peer {
   std::string key;
   std::string name;  // Name of the client for messages.
   Role role = Role::kNone;
+  // True for Unix users that can stop svcmapd: root, and the user that svcmapd runs as. gRPC
+  // receives their sockets, and their frames are not checked.
+  bool trusted = false;
 };
 
 }  // namespace svcmap::api

@@ -1,6 +1,7 @@
 // Relays connections between clients and gRPC: limits connections, terminates TLS, checks HTTP/2
 // frames, and forwards the bytes to gRPC over a socket pair. gRPC receives a connection only after
-// the client has sent the HTTP/2 preface.
+// the client has sent the HTTP/2 preface. Of trusted clients (Peer::trusted), gRPC receives the
+// socket itself, and the frames are not checked.
 //
 // Uses two threads: one for TLS handshakes and prefaces, and one for established connections, so
 // that handshakes do not delay established connections.

@@ -1,5 +1,6 @@
 #include "api/screen/screen_loop.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -168,6 +169,9 @@ void ScreenLoop::CheckDeadlines() {
 void ScreenLoop::OnEvent(Connection::Side& side, uint32_t events) {
   Connection& connection = *side.connection;
   if (connection.handshake) return Handshake(connection);
+  // The client, gRPC or the limits have shut down the socket.
+  constexpr uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+  if (connection.peer.trusted && (events & kEnd) != 0) return Gone(connection);
   connection.wants_write = false;
   if (&side == &connection.client) {
     if (!Flush(connection, connection.client)) return;
@@ -237,15 +241,19 @@ bool ScreenLoop::ReadClient(Connection& connection) {
       break;
   }
   const std::string_view view(buffer_.data(), bytes);
+  // The bytes of trusted clients stay in the socket for gRPC, so `view` starts with the preface.
+  if (connection.peer.trusted) {
+    connection.check = FrameCheck(screen_.FrameLimitsOf(connection.peer.role), now_);
+  }
   if (const Offence offence = connection.check.FromClient(view, now_)) {
     Punish(connection, *offence);
     return false;
   }
-  connection.server.pending.append(view);
+  if (!connection.peer.trusted) connection.server.pending.append(view);
   if (!connection.server.fd.ok()) {
     if (!connection.check.greeted()) return true;
     HandOver(connection);
-    return false;  // Another loop now owns the connection.
+    return false;
   }
   return Flush(connection, connection.server);
 }
@@ -327,6 +335,8 @@ void ScreenLoop::SetDeadline(Connection& connection, ScreenClock::time_point dea
 void ScreenLoop::UpdateInterest(Connection& connection) {
   Connection::Side& client = connection.client;
   Connection::Side& server = connection.server;
+  // Without EPOLLET, the beginning of a preface would be reported until the rest arrives.
+  if (connection.peer.trusted) return Watch(client, EPOLLIN | EPOLLRDHUP | EPOLLET);
   uint32_t wanted = 0;
   // Stops reading from the client while the client does not read its responses.
   if (client.pending.empty() && !client.eof && (server.pending.empty() || !server.fd.ok())) {
@@ -352,16 +362,25 @@ void ScreenLoop::Watch(Connection::Side& side, uint32_t events) {
 }
 
 void ScreenLoop::HandOver(Connection& connection) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    return Reject(connection, Rejection::kTotalLimit,
-                  absl::StrCat("error=\"socketpair: errno ", errno, "\""));
+  int ends[2] = {-1, -1};
+  if (connection.peer.trusted) {
+    ends[1] = fcntl(connection.client.fd.get(), F_DUPFD_CLOEXEC, 0);
+  } else {
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
   }
   connection.server.fd = UniqueFd(ends[0]);
   UniqueFd grpc_end(ends[1]);
+  if (!grpc_end.ok()) {
+    return Reject(connection, Rejection::kTotalLimit,
+                  absl::StrCat("error=\"create a descriptor: errno ", errno, "\""));
+  }
   connection.grpc_end = GrpcEnd(grpc_end.get());
   screen_.limits_.Greeted(connection.handle);
   SetDeadline(connection, ScreenClock::time_point::max());
+  if (connection.peer.trusted) {
+    Watch(connection.client, EPOLLRDHUP);  // To remove the connection from the limits.
+    return screen_.options_.hand_over(std::move(grpc_end), connection.peer);
+  }
   Watch(connection.client, 0);
   const auto found = connections_.find(&connection);
   std::unique_ptr<Connection> owned = std::move(found->second);

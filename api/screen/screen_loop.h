@@ -1,4 +1,4 @@
-// A thread that relays the bytes of a set of connections.
+// A thread that waits for events of a set of connections, and relays their bytes.
 #pragma once
 
 #include <atomic>
@@ -55,6 +55,8 @@ class ScreenLoop {
   // Unregisters the descriptor if `events` is 0, because epoll reports EPOLLHUP for every
   // registered descriptor.
   void Watch(Connection::Side& side, uint32_t events);
+  // Passes the connection to gRPC. The relay then owns the connection, unless the client is
+  // trusted.
   void HandOver(Connection& connection);
   void Punish(Connection& connection, Rejection offence);
   void Reject(Connection& connection, Rejection reason, const std::string& detail);

@@ -29,7 +29,8 @@ Io ScreenedConnection::Read(Side& side, std::span<char> into, size_t& count) {
         return Io::kFailed;
     }
   }
-  const ssize_t read = recv(side.fd.get(), into.data(), into.size(), 0);
+  if (peer.trusted) into = into.first(kGreetingBytes);
+  const ssize_t read = recv(side.fd.get(), into.data(), into.size(), peer.trusted ? MSG_PEEK : 0);
   if (read > 0) {
     count = static_cast<size_t>(read);
     return Io::kDone;

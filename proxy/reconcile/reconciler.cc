@@ -32,7 +32,7 @@ bool Reconciler::Verified() const {
 }
 
 Marker Reconciler::NextMarker() {
-  return {.generation = std::max(applied_.marker().generation, unknown_generation_) + 1,
+  return {.generation = NextRevision(),
           .saved = IsSaving(),
           .next_numbers = numbering_.numbers.Next(),
           .timers = numbering_.timers.seconds()};
@@ -45,7 +45,7 @@ SyncResult Reconciler::Sync(size_t element_limit) {
   const auto start = Clock::now();
   if (result.outcome == SyncResult::Outcome::kNothing) SaveObjects(revision());
   AwaitSaved();
-  result.save_duration += Clock::now() - start;
+  result.save_duration = Clock::now() - start;
   result.may_answer = !applied_.marker().saved || IsSaving();
   return result;
 }
@@ -53,6 +53,10 @@ SyncResult Reconciler::Sync(size_t element_limit) {
 void Reconciler::Program(size_t element_limit, SyncResult& result) {
   const auto began = Clock::now();
   FreeNumbers();
+  // The disk thread writes during the plan and the commit. If the plan is empty, Sync() saves the
+  // unchanged revision.
+  const bool saves = IsSaving();
+  if (saves) SaveObjects(NextRevision());
   node_.Follow();
   absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit);
   result.repairs = std::exchange(repairs_, {});
@@ -69,6 +73,7 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
     ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began;
+    if (!saves) SaveObjects(marker.generation);
     Commit(*sync_plan, marker, result);
     if (result.outcome == SyncResult::Outcome::kFailed) return;
   } else if (sync_plan->rewrite) {
@@ -151,8 +156,6 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
 
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
-  const auto planned = Clock::now();
-  SaveObjects(marker.generation);
   const auto start = Clock::now();
   CommitFirst(sync_plan);
   nft::Transaction& transaction = sync_plan.plan.transaction();
@@ -164,7 +167,6 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   const bool committed = result.error.ok();
   if (committed && sync_plan.rewrite) TablesRewritten(sync_plan.specs);
   result.duration = end - start;
-  result.save_duration = start - planned;
   plan_failed_ = !committed;
   if (!committed) {
     const bool ahead = !sync_plan.ahead.empty();

@@ -147,6 +147,9 @@ class Reconciler {
   bool MarkerIsOutdated() const { return applied_.marker().saved != IsSaving(); }
   // Returns true if all objects that were passed to SaveObjects() are saved, or are being saved.
   bool IsSaving() const { return disk_ != nullptr && !outdated_ && disk_->works(); }
+  uint64_t NextRevision() const {
+    return std::max(applied_.marker().generation, unknown_generation_) + 1;
+  }
   Marker NextMarker();
   ServiceRows DesiredRowsOf(const std::string& key, Numbering& numbering,
                             int64_t (&source_rows)[2]) const;

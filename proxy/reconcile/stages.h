@@ -21,7 +21,7 @@ enum class Stage : uint8_t {
   // Stages of a transaction, which may contain several merged batches. Rejected transactions are
   // included.
   kPlan,    // Computing the desired rows and the difference to the applied rows.
-  kSave,    // Saving objects and the attempt before the commit, and the outcome after the commit.
+  kSave,    // Waiting after the commit until the objects are saved.
   kKernel,  // Building and sending the netlink batch, and waiting for its acknowledgement.
   kFollow,  // Updating the applied rows, the status and observers after the commit.
   // A stage of a batch.

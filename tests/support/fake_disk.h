@@ -27,6 +27,11 @@ class FakeDisk : public ObjectWriter {
     return found;
   }
   size_t unfinished() const { return written_.size(); }
+  // The disk fails from now on, including earlier writes without an Await().
+  void Break() {
+    works_ = false;
+    fails = [] { return true; };
+  }
 
   void Write(SavedBatch batch) override {
     if (batch.everything) written_.clear();

@@ -40,15 +40,17 @@ class ScreenTest : public ::testing::Test {
   }
 
   // Returns the client's end of a new connection, after sending `bytes`.
-  UniqueFd Connect(const std::string& bytes, Role role = Role::kRead) {
+  UniqueFd Connect(const std::string& bytes, Role role = Role::kRead, bool trusted = false) {
     int fds[2] = {-1, -1};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     UniqueFd client(fds[0]);
     EXPECT_EQ(send(client.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
-    screen_->Add(UniqueFd(fds[1]), {.key = "peer", .name = "peer", .role = role});
+    screen_->Add(UniqueFd(fds[1]),
+                 {.key = "peer", .name = "peer", .role = role, .trusted = trusted});
     return client;
   }
+  UniqueFd ConnectTrusted(const std::string& bytes) { return Connect(bytes, Role::kWrite, true); }
 
   size_t handed_over() {
     const std::lock_guard lock(mutex_);
@@ -123,6 +125,63 @@ TEST_F(ScreenTest, ConnectionsThatTheClientOrGrpcClosesAreNotCounted) {
   CloseGrpcEnds();
   ASSERT_TRUE(WaitUntil([&] { return screen_->connections() == 0; }));
   EXPECT_EQ(Counted(), 0u);
+}
+
+// Returns the bytes that have arrived.
+std::string Receive(const UniqueFd& fd) {
+  std::string bytes(size_t{1} << 20, '\0');
+  const ssize_t received = recv(fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  bytes.resize(received > 0 ? static_cast<size_t>(received) : 0);
+  return bytes;
+}
+
+TEST_F(ScreenTest, GrpcReadsEachByteOfATrustedClientFromTheSocketOfTheClient) {
+  Start();
+  const std::string greeting = hostile::Greeting();
+  const UniqueFd client = ConnectTrusted(greeting.substr(0, 10));
+  const std::string rest = greeting.substr(10);
+  ASSERT_EQ(send(client.get(), rest.data(), rest.size(), 0), static_cast<ssize_t>(rest.size()));
+  ASSERT_TRUE(WaitUntil([&] { return handed_over() == 1; }));
+  std::string flood;
+  for (int i = 0; i < 2000; ++i) flood += hostile::Frame(hostile::kPing, 0, 0, "12345678");
+  ASSERT_EQ(send(client.get(), flood.data(), flood.size(), 0), static_cast<ssize_t>(flood.size()));
+  const std::lock_guard lock(mutex_);
+  EXPECT_EQ(Receive(handed_over_[0]), greeting + flood);
+  ASSERT_EQ(send(handed_over_[0].get(), "answer", 6, 0), 6);
+  EXPECT_EQ(Receive(client), "answer");
+  EXPECT_EQ(screen_->connections(), 1u);
+  EXPECT_EQ(Counted(), 0u);
+}
+
+TEST_F(ScreenTest, TheConnectionOfATrustedClientCountsUntilGrpcClosesIt) {
+  Start();
+  UniqueFd client = ConnectTrusted(hostile::Greeting());
+  ASSERT_TRUE(WaitUntil([&] { return handed_over() == 1; }));
+  client = UniqueFd();
+  const UniqueFd other = ConnectTrusted(hostile::Greeting());
+  ASSERT_TRUE(WaitUntil([&] { return handed_over() == 2; }));
+  EXPECT_EQ(screen_->connections(), 2u);
+  {
+    // As gRPC does at the end of a connection.
+    const std::lock_guard lock(mutex_);
+    shutdown(handed_over_[1].get(), SHUT_RDWR);
+  }
+  CloseGrpcEnds();
+  EXPECT_TRUE(WaitUntil([&] { return screen_->connections() == 0; }));
+  pollfd closed = {.fd = other.get(), .events = POLLRDHUP, .revents = 0};
+  EXPECT_EQ(poll(&closed, 1, 0), 1);
+  EXPECT_EQ(Counted(), 0u);
+}
+
+TEST_F(ScreenTest, TrustedClientsMustSendThePrefaceInTime) {
+  Start({.greet_within = milliseconds(100)});
+  const UniqueFd silent = ConnectTrusted(hostile::Greeting().substr(0, 10));
+  EXPECT_TRUE(WaitUntil([&] { return rejections_.count(Rejection::kGreetingTimeout) == 1; }));
+  const UniqueFd other = ConnectTrusted("GET / HTTP/1.1");
+  EXPECT_TRUE(WaitUntil([&] { return rejections_.count(Rejection::kNotHttp2) == 1; }));
+  EXPECT_TRUE(WaitUntil([&] { return screen_->connections() == 0; }));
+  EXPECT_EQ(handed_over(), 0u);
+  EXPECT_EQ(Counted(), 2u);
 }
 
 // Returns a connected pair of TCP sockets: the client's end and the agent's end.

@@ -259,9 +259,9 @@ TEST_F(AdoptTest, TablesWithoutMarkerAreTablesOfAPreviousRun) {
 TEST_F(AdoptTest, NoAckIfNeitherDiskNorMarkerTellsThatSavingHasFailed) {
   Begin();
   Settle({AService("shop/a").At("10.96.0.1").Port(80), Slice("shop/a", 1)});
-  disk_.fails = [] { return true; };
   kernel_.SetFaultHook([this](const nft::Transaction& transaction) {
     sent_.push_back(transaction);
+    disk_.Break();
     return sent_.size() > 1 ? Fault::kReject : Fault::kNone;
   });
   sent_.clear();
