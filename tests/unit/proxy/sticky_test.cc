@@ -162,7 +162,7 @@ TEST_F(AffinityRowsTest, WithMoreEndpointsThanNumbersThereIsNoAffinityAndNoNumbe
   slice.Endpoint("10.0.0.1", kServingTerminating, true);
   MakeAfter({Sticky().NodePort(30080).ExternalLocal(), slice});
   EXPECT_THAT(Findings(), ElementsAre(HasSubstr("session affinity is not programmed")));
-  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1", "group 2"));
+  EXPECT_THAT(Texts(desired_.new_numbers), ElementsAre("group 1 of IPv4", "group 2 of IPv4"));
   EXPECT_EQ(numbers_.Of(NumberPool::kStickyPorts, Family::kIpv4).Allocate(), 1u);
 }
 
