@@ -110,32 +110,32 @@ Marker Reconciler::NextMarker() {
 SyncResult Reconciler::Sync(size_t element_limit, bool partial) {
   SyncResult result;
   partial_ = partial;
-  if (Pending()) Program(element_limit, result);
-  if (result.outcome == SyncResult::Outcome::kFailed) return result;
+  const bool saves = Pending() && Program(element_limit, result);
   const auto start = Clock::now();
-  if (result.outcome == SyncResult::Outcome::kNothing) SaveObjects(revision());
+  if (!saves) SaveObjects(revision());
+  if (result.outcome == SyncResult::Outcome::kFailed) return result;
   AwaitSaved();
   result.save_duration = Clock::now() - start;
   result.may_answer = !applied_.marker().saved || IsSaving();
   return result;
 }
 
-void Reconciler::Program(size_t element_limit, SyncResult& result) {
+bool Reconciler::Program(size_t element_limit, SyncResult& result) {
   const auto began = Clock::now();
   // No element with the number of a deleted element can remain in tables that are verified.
   if (tables_ == TableState::kCurrent && !repairer_.has_suspects()) {
     planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
   }
-  // The disk thread writes during the plan and the commit. If the plan is empty, Sync() saves the
-  // unchanged revision.
-  const bool saves = IsSaving();
+  // The disk thread writes during the plan and the commit. If the plan is empty, the saved objects
+  // are one revision newer than the tables until the next commit.
+  bool saves = IsSaving();
   if (saves) SaveObjects(NextRevision());
   node_.Follow();
   absl::StatusOr<SyncPlan> sync_plan = MakePlan(element_limit, result.repairs);
   if (!sync_plan.ok()) {
     result.outcome = SyncResult::Outcome::kFailed;
     result.error = sync_plan.status();
-    return;
+    return saves;
   }
   Marker marker = applied_.marker();
   if (!sync_plan->empty() || MarkerIsOutdated()) {
@@ -146,13 +146,15 @@ void Reconciler::Program(size_t element_limit, SyncResult& result) {
                   sync_plan->plan.transaction());
     result.plan_duration = Clock::now() - began;
     if (!saves) SaveObjects(marker.generation);
+    saves = true;
     Commit(*sync_plan, marker, result);
-    if (result.outcome == SyncResult::Outcome::kFailed) return;
+    if (result.outcome == SyncResult::Outcome::kFailed) return saves;
   }
   Advance(*sync_plan, marker);
   result.replaced_chains = std::move(sync_plan->replaced_chains);
   UpdateFindings(*sync_plan, result);
   Announce(*sync_plan, result);
+  return saves;
 }
 
 absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit,

@@ -141,7 +141,8 @@ class Reconciler {
                             int64_t (&source_rows)[2]) const;
 
   // Sync.
-  void Program(size_t element_limit, SyncResult& result);
+  // Returns true if the changed objects were passed to the disk.
+  bool Program(size_t element_limit, SyncResult& result);
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, std::vector<RepairResult>& repairs);
   absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
   bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
