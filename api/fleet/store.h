@@ -4,8 +4,7 @@
 //
 // - Each transaction compares and writes the head, so it fails after a write of another writer.
 // - A transaction contains at most 119 objects and about 1 MiB. A Service and its EndpointSlices
-// are
-//   in one transaction if they fit. Otherwise, endpoints are added first and removed last.
+//   are in one transaction if they fit. Otherwise, endpoints are added first and removed last.
 // - Only differences from the objects in etcd are written, also after a restart of the writer.
 #pragma once
 
