@@ -93,8 +93,9 @@ absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::Txn(
   const grpc::Status status =
       etcdserverpb::KV::NewStub(channel_)->Txn(&context, request, &response);
   if (!status.ok()) return ErrorOf(status);
-  if (response.responses_size() !=
-      (response.succeeded() ? request.success_size() : request.failure_size())) {
+  // Without comparisons, etcd executes the operations of `success`.
+  const bool success = response.succeeded() || request.compare_size() == 0;
+  if (response.responses_size() != (success ? request.success_size() : request.failure_size())) {
     return absl::InternalError("etcd has answered incompletely");
   }
   return response;
