@@ -30,6 +30,9 @@ constexpr size_t kMinHeld = 20;  // Minimum number of objects of a kind of which
 constexpr std::chrono::seconds kTimeout{10};  // For each request.
 constexpr std::chrono::seconds kHeadInterval{10};
 constexpr std::chrono::seconds kLease{15};
+// Short, so that the lease does not expire while an etcd member hangs.
+constexpr std::chrono::seconds kLeaseTimeout = kLease / 5;
+constexpr std::chrono::seconds kWriteTimeout = kLease / 3;  // Of an elected Store.
 
 std::string DirectoryOf(const KindInfo& kind) {
   if (kind.kind == proxy::Kind::kNode) return "nodes/";
@@ -197,45 +200,45 @@ absl::Status Store::Beat() {
 }
 
 absl::Status Store::GrantLease() {
-  if (absl::Status status = connection_.Connect(); !status.ok()) return status;
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineOf(Clock::now() + kTimeout));
   etcdserverpb::LeaseGrantRequest request;
   request.set_ttl(kLease.count());
   etcdserverpb::LeaseGrantResponse answer;
   lease_due_ = Clock::now() + kLease / 3;
-  const grpc::Status status =
-      etcdserverpb::Lease::NewStub(connection_.channel())->LeaseGrant(&context, request, &answer);
-  lease_ = answer.id();  // 0 after an error.
-  return Finish(status);
+  const absl::Status status = connection_.AtAnyEndpoint([&] {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineOf(Clock::now() + kLeaseTimeout));
+    return connection_.ErrorOf(etcdserverpb::Lease::NewStub(connection_.channel())
+                                   ->LeaseGrant(&context, request, &answer));
+  });
+  if (status.ok()) lease_ = answer.id();
+  return status;
 }
 
 absl::Status Store::RenewLease() {
   const Clock::time_point now = Clock::now();
   if (now < lease_due_) return absl::OkStatus();
-  if (absl::Status status = connection_.Connect(); !status.ok()) return status;
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineOf(now + kTimeout));
-  const auto stub = etcdserverpb::Lease::NewStub(connection_.channel());
-  const auto stream = stub->LeaseKeepAlive(&context);
   etcdserverpb::LeaseKeepAliveRequest request;
   request.set_id(lease_);
-  stream->WriteLast(request, grpc::WriteOptions());
   etcdserverpb::LeaseKeepAliveResponse answer;
-  while (stream->Read(&answer)) continue;
-  if (absl::Status status = Finish(stream->Finish()); !status.ok()) return status;
+  const absl::Status status = connection_.AtAnyEndpoint([&] {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineOf(Clock::now() + kLeaseTimeout));
+    const auto stub = etcdserverpb::Lease::NewStub(connection_.channel());
+    const auto stream = stub->LeaseKeepAlive(&context);
+    stream->WriteLast(request, grpc::WriteOptions());
+    bool answered = false;
+    while (stream->Read(&answer)) answered = true;
+    const grpc::Status finished = stream->Finish();
+    if (finished.ok() && !answered) return absl::InternalError("etcd has answered incompletely");
+    return connection_.ErrorOf(finished);
+  });
+  if (!status.ok()) return status;
   if (answer.ttl() <= 0) {
     lease_ = 0;
     return absl::AbortedError(leader_key_ + ": the lease has expired");
   }
   lease_due_ = now + kLease / 3;
   return absl::OkStatus();
-}
-
-absl::Status Store::Finish(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  connection_.Drop();
-  return connection_.ErrorOf(status);
 }
 
 absl::Status Store::Read() {
@@ -324,7 +327,8 @@ absl::Status Store::Write(const std::vector<Change>& changes, size_t begin, size
     }
   }
   write.add_failure()->mutable_request_range()->set_key(head_key_);
-  const absl::StatusOr<TxnResponse> answer = connection_.TxnAtAnyEndpoint(write, kTimeout);
+  const absl::StatusOr<TxnResponse> answer =
+      connection_.TxnAtAnyEndpoint(write, lease_ == 0 ? kTimeout : kWriteTimeout);
   if (!answer.ok()) return answer.status();
   head_revision_ = answer->header().revision();
   if (!answer->succeeded()) {

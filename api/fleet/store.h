@@ -98,7 +98,6 @@ class Store {
   absl::Status Beat();        // Renews the lease and writes the head if it is time to.
   absl::Status RenewLease();  // If it is time to.
   absl::Status GrantLease();
-  absl::Status Finish(const grpc::Status& status);  // Drops the connection after an error.
 
   const std::string prefix_, head_key_, leader_key_, leader_value_;
   EtcdConnection connection_;
