@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -71,6 +72,12 @@ auto OrderOf(const Change& change) {
   const int added = change.version.kind == proxy::Kind::kService ? 1 : 0;
   return std::tuple(std::string_view(change.version.owner),
                     change.what == What::kRemove ? 3 - added : added, std::string_view(change.key));
+}
+
+// Returns whether etcd has reported that a lease does not exist. The error of a missing TLS file is
+// also NOT_FOUND.
+bool IsMissingLease(const absl::Status& status) {
+  return absl::IsNotFound(status) && absl::EndsWith(status.message(), "requested lease not found");
 }
 
 std::string NewNonce() {
@@ -171,21 +178,26 @@ absl::Status Store::WriteDifferences(const std::vector<v1::Object>& objects, boo
 
 absl::Status Store::Elect() {
   if (absl::Status status = lease_ == 0 ? GrantLease() : RenewLease(); !status.ok()) return status;
-  TxnRequest write;
-  AddCompare(leader_key_, 0, write);
-  AddPut(leader_key_, leader_value_, write);
-  write.mutable_success(0)->mutable_request_put()->set_lease(lease_);
-  write.add_failure()->mutable_request_range()->set_key(leader_key_);
-  const absl::StatusOr<TxnResponse> answer = connection_.TxnAtAnyEndpoint(write, kTimeout);
-  if (absl::IsNotFound(answer.status())) lease_ = 0;  // The lease has expired.
-  if (!answer.ok()) return answer.status();
-  leader_revision_ = answer->header().revision();
-  for (const etcdserverpb::KeyValue& pair : answer->responses(0).response_range().kvs()) {
-    if (pair.value() != leader_value_) {
+  for (int64_t found_revision = 0;;) {
+    TxnRequest write;
+    AddCompare(leader_key_, found_revision, write);
+    AddPut(leader_key_, leader_value_, write);
+    write.mutable_success(0)->mutable_request_put()->set_lease(lease_);
+    write.add_failure()->mutable_request_range()->set_key(leader_key_);
+    const absl::StatusOr<TxnResponse> answer = connection_.TxnAtAnyEndpoint(write, kTimeout);
+    if (IsMissingLease(answer.status())) lease_ = 0;
+    if (!answer.ok()) return answer.status();
+    leader_revision_ = answer->header().revision();
+    if (answer->succeeded()) break;
+    const auto& found = answer->responses(0).response_range().kvs();
+    if (!found.empty() && found[0].value() != leader_value_) {
       return absl::FailedPreconditionError(
-          absl::StrCat(leader_key_, ": another Store is elected: ", api::Quote(pair.value())));
+          absl::StrCat(leader_key_, ": another Store is elected: ", api::Quote(found[0].value())));
     }
-    leader_revision_ = pair.mod_revision();  // This Store was elected before.
+    // This Store was elected before. The key may belong to an earlier lease.
+    found_revision = found.empty() ? 0 : found[0].mod_revision();
+    leader_revision_ = found_revision;
+    if (!found.empty() && found[0].lease() == lease_) break;
   }
   if (absl::Status status = Read(); !status.ok()) return status;
   ++head_.epoch;

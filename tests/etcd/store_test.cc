@@ -84,6 +84,23 @@ TEST_F(StoreTest, AStoreIsElectedAgainAfterItsLeaseHasExpired) {
   EXPECT_GT(RevisionOf(WebKey(2)), 0);
 }
 
+TEST_F(StoreTest, AKeyOfAnEarlierLeaseIsWrittenWithTheCurrentLease) {
+  auto store = NewStore("store");
+  ASSERT_OK(store->Set(WithNode(Webs(1))));
+  ASSERT_OK_AND_ASSIGN(std::string value,
+                       etcd_->Control({"get", "--print-value-only", prefix_ + "/leader"}));
+  value.resize(value.find('\n'));
+  ASSERT_OK_AND_ASSIGN(const std::string granted, etcd_->Control({"lease", "grant", "600"}));
+  const std::vector<std::string> words = absl::StrSplit(granted, ' ');  // lease ID granted ...
+  ASSERT_GE(words.size(), 2u) << granted;
+  ASSERT_OK(etcd_->Control({"put", "--lease=" + words[1], prefix_ + "/leader", value}));
+  ExpectError(store->Set(WithNode(Webs(2))), absl::StatusCode::kAborted, "");
+  ASSERT_OK(store->Set(WithNode(Webs(2))));
+  ASSERT_OK(etcd_->Control({"lease", "revoke", words[1]}));
+  EXPECT_GT(RevisionOf("/leader"), 0);
+  ASSERT_OK(store->Set(WithNode(Webs(3))));
+}
+
 TEST_F(StoreTest, RemovalsOfMostObjectsAndRejectedObjectsAreNotWritten) {
   auto store = NewStore("store");
   ASSERT_OK(store->Set(WithNode(Webs(20))));
