@@ -59,6 +59,14 @@ std::optional<Version> VersionOf(std::string_view key, const std::string& value)
   return std::nullopt;
 }
 
+// Returns the stored version without the endpoints that a rejected version does not list.
+Version WithoutDepartures(Version stored, const std::string& rejected_slice) {
+  if (rejected_slice.empty()) return stored;
+  const auto kept = api::ConvertDepartures(stored.value, rejected_slice, api::ConvertContext());
+  if (kept != nullptr) stored.value = kept->message;
+  return stored;
+}
+
 std::string KeyOf(const api::ConvertedChange& converted) {
   return DirectoryOf(api::InfoOf(converted.kind)) + converted.key;
 }
@@ -157,7 +165,9 @@ absl::Status Store::WriteDifferences(const std::vector<v1::Object>& objects, boo
       status = converted->change ? AddVersion(*converted, desired)
                                  : absl::InvalidArgumentError(converted->findings[0].ToString());
       const auto found = stored_.find(KeyOf(*converted));
-      if (!status.ok() && found != stored_.end()) desired.insert(*found);
+      if (!status.ok() && found != stored_.end()) {
+        desired.insert({found->first, WithoutDepartures(found->second, converted->rejected_slice)});
+      }
     }
     problem.Update(status);
   }

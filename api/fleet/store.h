@@ -64,7 +64,8 @@ class Store {
   // After an error, call Set again. FAILED_PRECONDITION: another Store is elected, or removals are
   // held, because they would remove at least half of at least 20 objects of one kind. ABORTED:
   // another writer has written; the next call replaces its changes. INVALID_ARGUMENT: an object is
-  // rejected. The other objects are written, and the earlier version of the object stays in etcd.
+  // rejected. The other objects are written, and the earlier version of the object stays in etcd,
+  // without the endpoints that a rejected EndpointSlice does not list.
   absl::Status Set(const std::vector<v1::Object>& objects, bool accept_removals = false);
 
   uint64_t seq() const { return head_.seq; }  // Of the last transaction, for `fleet wait`.

@@ -101,6 +101,22 @@ TEST_F(StoreTest, AKeyOfAnEarlierLeaseIsWrittenWithTheCurrentLease) {
   ASSERT_OK(store->Set(WithNode(Webs(3))));
 }
 
+TEST_F(StoreTest, EndpointsThatARejectedSliceDoesNotListAreRemoved) {
+  ASSERT_OK(StartSource());
+  auto store = NewStore("store");
+  const v1::Object one = Slice(0, "10.244.2.1");
+  v1::Object two = one;
+  *two.mutable_endpoint_slice()->add_endpoints() =
+      Slice(0, "10.244.2.2").endpoint_slice().endpoints(0);
+  ASSERT_OK(store->Set(WithNode({Web(0, Ip(0)), two})));
+  v1::Object rejected = one;
+  rejected.mutable_endpoint_slice()->set_address_type("IPv5");
+  ExpectError(store->Set(WithNode({Web(0, Ip(0)), rejected})), absl::StatusCode::kInvalidArgument,
+              "EndpointSlice shop/s0 rejected: addressType");
+  objects_ = WithNode({Web(0, Ip(0)), one});
+  EXPECT_OK(UntilSynced());
+}
+
 TEST_F(StoreTest, RemovalsOfMostObjectsAndRejectedObjectsAreNotWritten) {
   auto store = NewStore("store");
   ASSERT_OK(store->Set(WithNode(Webs(20))));
