@@ -288,8 +288,10 @@ absl::Status Store::Read() {
                            api::Quote(pair.value()));
   }
   stored_.clear();
+  absl::Status renewal;
   for (const char* directory : {"state/", "nodes/"}) {
     const auto take = [&](const std::string& name, const std::string& value) {
+      if (lease_ != 0 && renewal.ok()) renewal = RenewLease();  // Reading many keys takes long.
       const std::string key = directory + name;
       if (std::optional<Version> version = VersionOf(key, value)) stored_[key] = *version;
     };
@@ -297,7 +299,7 @@ absl::Status Store::Read() {
         connection_.ReadAll({prefix_ + directory, kObjectsPerPage, false}, kTimeout, take);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  return renewal;
 }
 
 bool Store::Differs(const std::string& key, const Version& version) const {
