@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "api/manifests/manifests.h"
 #include "tests/etcd/etcd_world.h"
@@ -142,9 +143,9 @@ TEST_F(StoreTest, RemovalsOfMostObjectsAndRejectedObjectsAreNotWritten) {
 TEST_F(StoreTest, TheExampleKeepsAFleetEqualToAFile) {
   ASSERT_OK(StartSource());
   const std::string path = folder_->path() + "/fleet.yaml";
-  const auto write = [&](int count) {
+  const auto write = [&](int count, const std::string& more = "") {
     objects_ = WithNode(Webs(count));
-    std::ofstream(path + ".new") << api::ManifestYaml(objects_);
+    std::ofstream(path + ".new") << api::ManifestYaml(objects_) << more;
     return std::rename((path + ".new").c_str(), path.c_str()) == 0;
   };
   ASSERT_TRUE(write(3));
@@ -158,6 +159,14 @@ TEST_F(StoreTest, TheExampleKeepsAFleetEqualToAFile) {
   const int64_t head = RevisionOf("/state/head");
   EXPECT_OK(Eventually("a head without changes", [&] { return RevisionOf("/state/head") > head; }));
   EXPECT_EQ(example->err(), "");
+
+  // A misspelled name must not remove an object.
+  const std::string typo = "---\napiVersion: v1\nkind: Service\nmetadata: {name: x}\nspce: {}\n";
+  ASSERT_TRUE(write(1, typo));
+  EXPECT_TRUE(example->WaitForOutput("did you mean \"spec\"", kHangLimit)) << example->err();
+  ASSERT_TRUE(write(1, absl::StrReplaceAll(typo, {{"Service", "Servcie"}})));
+  EXPECT_TRUE(example->WaitForOutput("did you mean \"Service\"", kHangLimit)) << example->err();
+  EXPECT_GT(RevisionOf(WebKey(1)), 0);
 }
 
 }  // namespace
