@@ -93,26 +93,36 @@ absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::Txn(
   const grpc::Status status =
       etcdserverpb::KV::NewStub(channel_)->Txn(&context, request, &response);
   if (!status.ok()) return ErrorOf(status);
-  if (response.responses_size() !=
-      (response.succeeded() ? request.success_size() : request.failure_size())) {
+  // Without comparisons, etcd executes the operations of `success`.
+  const bool success = response.succeeded() || request.compare_size() == 0;
+  if (response.responses_size() != (success ? request.success_size() : request.failure_size())) {
     return absl::InternalError("etcd has answered incompletely");
   }
   return response;
 }
 
-absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::TxnAtAnyEndpoint(
-    const etcdserverpb::TxnRequest& request, std::chrono::milliseconds timeout) {
+absl::Status EtcdConnection::AtAnyEndpoint(const std::function<absl::Status()>& request) {
   absl::Status problem;
   for (size_t i = 0; i < servers_.endpoints.size(); ++i) {
     problem = Connect();
     if (!problem.ok()) continue;
-    grpc::ClientContext context;
-    absl::StatusOr<etcdserverpb::TxnResponse> answer = Txn(request, timeout, context);
-    if (answer.ok()) return answer;
-    problem = answer.status();
+    problem = request();
+    if (problem.ok()) break;
     Drop();
   }
   return problem;
+}
+
+absl::StatusOr<etcdserverpb::TxnResponse> EtcdConnection::TxnAtAnyEndpoint(
+    const etcdserverpb::TxnRequest& request, std::chrono::milliseconds timeout) {
+  absl::StatusOr<etcdserverpb::TxnResponse> answer;
+  const absl::Status status = AtAnyEndpoint([&] {
+    grpc::ClientContext context;
+    answer = Txn(request, timeout, context);
+    return answer.status();
+  });
+  if (!status.ok()) return status;
+  return answer;
 }
 
 absl::Status EtcdConnection::ReadAll(

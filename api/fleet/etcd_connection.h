@@ -56,7 +56,9 @@ class EtcdConnection {
                                                 std::chrono::milliseconds timeout,
                                                 grpc::ClientContext& context) const;
 
-  // Connects if necessary, and tries each endpoint once, so etcd may apply a write several times.
+  // Connects if necessary, and calls `request` once for each endpoint until a call succeeds.
+  absl::Status AtAnyEndpoint(const std::function<absl::Status()>& request);
+  // Tries each endpoint once, so etcd may apply a write several times.
   absl::StatusOr<etcdserverpb::TxnResponse> TxnAtAnyEndpoint(
       const etcdserverpb::TxnRequest& request, std::chrono::milliseconds timeout);
 

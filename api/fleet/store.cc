@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -30,6 +31,9 @@ constexpr size_t kMinHeld = 20;  // Minimum number of objects of a kind of which
 constexpr std::chrono::seconds kTimeout{10};  // For each request.
 constexpr std::chrono::seconds kHeadInterval{10};
 constexpr std::chrono::seconds kLease{15};
+// Short, so that the lease does not expire while an etcd member hangs.
+constexpr std::chrono::seconds kLeaseTimeout = kLease / 5;
+constexpr std::chrono::seconds kWriteTimeout = kLease / 3;  // Of an elected Store.
 
 std::string DirectoryOf(const KindInfo& kind) {
   if (kind.kind == proxy::Kind::kNode) return "nodes/";
@@ -55,6 +59,14 @@ std::optional<Version> VersionOf(std::string_view key, const std::string& value)
   return std::nullopt;
 }
 
+// Returns the stored version without the endpoints that a rejected version does not list.
+Version WithoutDepartures(Version stored, const std::string& rejected_slice) {
+  if (rejected_slice.empty()) return stored;
+  const auto kept = api::ConvertDepartures(stored.value, rejected_slice, api::ConvertContext());
+  if (kept != nullptr) stored.value = kept->message;
+  return stored;
+}
+
 std::string KeyOf(const api::ConvertedChange& converted) {
   return DirectoryOf(api::InfoOf(converted.kind)) + converted.key;
 }
@@ -68,6 +80,12 @@ auto OrderOf(const Change& change) {
   const int added = change.version.kind == proxy::Kind::kService ? 1 : 0;
   return std::tuple(std::string_view(change.version.owner),
                     change.what == What::kRemove ? 3 - added : added, std::string_view(change.key));
+}
+
+// Returns whether etcd has reported that a lease does not exist. The error of a missing TLS file is
+// also NOT_FOUND.
+bool IsMissingLease(const absl::Status& status) {
+  return absl::IsNotFound(status) && absl::EndsWith(status.message(), "requested lease not found");
 }
 
 std::string NewNonce() {
@@ -147,7 +165,9 @@ absl::Status Store::WriteDifferences(const std::vector<v1::Object>& objects, boo
       status = converted->change ? AddVersion(*converted, desired)
                                  : absl::InvalidArgumentError(converted->findings[0].ToString());
       const auto found = stored_.find(KeyOf(*converted));
-      if (!status.ok() && found != stored_.end()) desired.insert(*found);
+      if (!status.ok() && found != stored_.end()) {
+        desired.insert({found->first, WithoutDepartures(found->second, converted->rejected_slice)});
+      }
     }
     problem.Update(status);
   }
@@ -168,21 +188,26 @@ absl::Status Store::WriteDifferences(const std::vector<v1::Object>& objects, boo
 
 absl::Status Store::Elect() {
   if (absl::Status status = lease_ == 0 ? GrantLease() : RenewLease(); !status.ok()) return status;
-  TxnRequest write;
-  AddCompare(leader_key_, 0, write);
-  AddPut(leader_key_, leader_value_, write);
-  write.mutable_success(0)->mutable_request_put()->set_lease(lease_);
-  write.add_failure()->mutable_request_range()->set_key(leader_key_);
-  const absl::StatusOr<TxnResponse> answer = connection_.TxnAtAnyEndpoint(write, kTimeout);
-  if (absl::IsNotFound(answer.status())) lease_ = 0;  // The lease has expired.
-  if (!answer.ok()) return answer.status();
-  leader_revision_ = answer->header().revision();
-  for (const etcdserverpb::KeyValue& pair : answer->responses(0).response_range().kvs()) {
-    if (pair.value() != leader_value_) {
+  for (int64_t found_revision = 0;;) {
+    TxnRequest write;
+    AddCompare(leader_key_, found_revision, write);
+    AddPut(leader_key_, leader_value_, write);
+    write.mutable_success(0)->mutable_request_put()->set_lease(lease_);
+    write.add_failure()->mutable_request_range()->set_key(leader_key_);
+    const absl::StatusOr<TxnResponse> answer = connection_.TxnAtAnyEndpoint(write, kTimeout);
+    if (IsMissingLease(answer.status())) lease_ = 0;
+    if (!answer.ok()) return answer.status();
+    leader_revision_ = answer->header().revision();
+    if (answer->succeeded()) break;
+    const auto& found = answer->responses(0).response_range().kvs();
+    if (!found.empty() && found[0].value() != leader_value_) {
       return absl::FailedPreconditionError(
-          absl::StrCat(leader_key_, ": another Store is elected: ", api::Quote(pair.value())));
+          absl::StrCat(leader_key_, ": another Store is elected: ", api::Quote(found[0].value())));
     }
-    leader_revision_ = pair.mod_revision();  // This Store was elected before.
+    // This Store was elected before. The key may belong to an earlier lease.
+    found_revision = found.empty() ? 0 : found[0].mod_revision();
+    leader_revision_ = found_revision;
+    if (!found.empty() && found[0].lease() == lease_) break;
   }
   if (absl::Status status = Read(); !status.ok()) return status;
   ++head_.epoch;
@@ -197,45 +222,45 @@ absl::Status Store::Beat() {
 }
 
 absl::Status Store::GrantLease() {
-  if (absl::Status status = connection_.Connect(); !status.ok()) return status;
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineOf(Clock::now() + kTimeout));
   etcdserverpb::LeaseGrantRequest request;
   request.set_ttl(kLease.count());
   etcdserverpb::LeaseGrantResponse answer;
   lease_due_ = Clock::now() + kLease / 3;
-  const grpc::Status status =
-      etcdserverpb::Lease::NewStub(connection_.channel())->LeaseGrant(&context, request, &answer);
-  lease_ = answer.id();  // 0 after an error.
-  return Finish(status);
+  const absl::Status status = connection_.AtAnyEndpoint([&] {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineOf(Clock::now() + kLeaseTimeout));
+    return connection_.ErrorOf(etcdserverpb::Lease::NewStub(connection_.channel())
+                                   ->LeaseGrant(&context, request, &answer));
+  });
+  if (status.ok()) lease_ = answer.id();
+  return status;
 }
 
 absl::Status Store::RenewLease() {
   const Clock::time_point now = Clock::now();
   if (now < lease_due_) return absl::OkStatus();
-  if (absl::Status status = connection_.Connect(); !status.ok()) return status;
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineOf(now + kTimeout));
-  const auto stub = etcdserverpb::Lease::NewStub(connection_.channel());
-  const auto stream = stub->LeaseKeepAlive(&context);
   etcdserverpb::LeaseKeepAliveRequest request;
   request.set_id(lease_);
-  stream->WriteLast(request, grpc::WriteOptions());
   etcdserverpb::LeaseKeepAliveResponse answer;
-  while (stream->Read(&answer)) continue;
-  if (absl::Status status = Finish(stream->Finish()); !status.ok()) return status;
+  const absl::Status status = connection_.AtAnyEndpoint([&] {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineOf(Clock::now() + kLeaseTimeout));
+    const auto stub = etcdserverpb::Lease::NewStub(connection_.channel());
+    const auto stream = stub->LeaseKeepAlive(&context);
+    stream->WriteLast(request, grpc::WriteOptions());
+    bool answered = false;
+    while (stream->Read(&answer)) answered = true;
+    const grpc::Status finished = stream->Finish();
+    if (finished.ok() && !answered) return absl::InternalError("etcd has answered incompletely");
+    return connection_.ErrorOf(finished);
+  });
+  if (!status.ok()) return status;
   if (answer.ttl() <= 0) {
     lease_ = 0;
     return absl::AbortedError(leader_key_ + ": the lease has expired");
   }
   lease_due_ = now + kLease / 3;
   return absl::OkStatus();
-}
-
-absl::Status Store::Finish(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  connection_.Drop();
-  return connection_.ErrorOf(status);
 }
 
 absl::Status Store::Read() {
@@ -263,8 +288,10 @@ absl::Status Store::Read() {
                            api::Quote(pair.value()));
   }
   stored_.clear();
+  absl::Status renewal;
   for (const char* directory : {"state/", "nodes/"}) {
     const auto take = [&](const std::string& name, const std::string& value) {
+      if (lease_ != 0 && renewal.ok()) renewal = RenewLease();  // Reading many keys takes long.
       const std::string key = directory + name;
       if (std::optional<Version> version = VersionOf(key, value)) stored_[key] = *version;
     };
@@ -272,7 +299,7 @@ absl::Status Store::Read() {
         connection_.ReadAll({prefix_ + directory, kObjectsPerPage, false}, kTimeout, take);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  return renewal;
 }
 
 bool Store::Differs(const std::string& key, const Version& version) const {
@@ -324,7 +351,8 @@ absl::Status Store::Write(const std::vector<Change>& changes, size_t begin, size
     }
   }
   write.add_failure()->mutable_request_range()->set_key(head_key_);
-  const absl::StatusOr<TxnResponse> answer = connection_.TxnAtAnyEndpoint(write, kTimeout);
+  const absl::StatusOr<TxnResponse> answer =
+      connection_.TxnAtAnyEndpoint(write, lease_ == 0 ? kTimeout : kWriteTimeout);
   if (!answer.ok()) return answer.status();
   head_revision_ = answer->header().revision();
   if (!answer->succeeded()) {

@@ -4,8 +4,7 @@
 //
 // - Each transaction compares and writes the head, so it fails after a write of another writer.
 // - A transaction contains at most 119 objects and about 1 MiB. A Service and its EndpointSlices
-// are
-//   in one transaction if they fit. Otherwise, endpoints are added first and removed last.
+//   are in one transaction if they fit. Otherwise, endpoints are added first and removed last.
 // - Only differences from the objects in etcd are written, also after a restart of the writer.
 #pragma once
 
@@ -65,7 +64,8 @@ class Store {
   // After an error, call Set again. FAILED_PRECONDITION: another Store is elected, or removals are
   // held, because they would remove at least half of at least 20 objects of one kind. ABORTED:
   // another writer has written; the next call replaces its changes. INVALID_ARGUMENT: an object is
-  // rejected. The other objects are written, and the earlier version of the object stays in etcd.
+  // rejected. The other objects are written, and the earlier version of the object stays in etcd,
+  // without the endpoints that a rejected EndpointSlice does not list.
   absl::Status Set(const std::vector<v1::Object>& objects, bool accept_removals = false);
 
   uint64_t seq() const { return head_.seq; }  // Of the last transaction, for `fleet wait`.
@@ -99,7 +99,6 @@ class Store {
   absl::Status Beat();        // Renews the lease and writes the head if it is time to.
   absl::Status RenewLease();  // If it is time to.
   absl::Status GrantLease();
-  absl::Status Finish(const grpc::Status& status);  // Drops the connection after an error.
 
   const std::string prefix_, head_key_, leader_key_, leader_value_;
   EtcdConnection connection_;

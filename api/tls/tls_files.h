@@ -18,9 +18,9 @@ namespace svcmap::api {
 
 // Paths of PEM files. `certificate` contains this program's certificate and intermediate
 // certificates. `key` contains the private key of this program. `ca` contains the certificates of
-// the CAs that sign the peer's certificate. `server_name` is not a path: a client requires this name
-// in the certificate of the server. If it is empty, the certificate must contain the host of the
-// address.
+// the CAs that sign the peer's certificate. `server_name` is not a path: a client requires this
+// name in the certificate of the server. If it is empty, the certificate must contain the host of
+// the address.
 struct TlsFiles {
   std::string certificate;
   std::string key;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "api/manifests/manifests.h"
 #include "tests/etcd/etcd_world.h"
@@ -84,6 +85,39 @@ TEST_F(StoreTest, AStoreIsElectedAgainAfterItsLeaseHasExpired) {
   EXPECT_GT(RevisionOf(WebKey(2)), 0);
 }
 
+TEST_F(StoreTest, AKeyOfAnEarlierLeaseIsWrittenWithTheCurrentLease) {
+  auto store = NewStore("store");
+  ASSERT_OK(store->Set(WithNode(Webs(1))));
+  ASSERT_OK_AND_ASSIGN(std::string value,
+                       etcd_->Control({"get", "--print-value-only", prefix_ + "/leader"}));
+  value.resize(value.find('\n'));
+  ASSERT_OK_AND_ASSIGN(const std::string granted, etcd_->Control({"lease", "grant", "600"}));
+  const std::vector<std::string> words = absl::StrSplit(granted, ' ');  // lease ID granted ...
+  ASSERT_GE(words.size(), 2u) << granted;
+  ASSERT_OK(etcd_->Control({"put", "--lease=" + words[1], prefix_ + "/leader", value}));
+  ExpectError(store->Set(WithNode(Webs(2))), absl::StatusCode::kAborted, "");
+  ASSERT_OK(store->Set(WithNode(Webs(2))));
+  ASSERT_OK(etcd_->Control({"lease", "revoke", words[1]}));
+  EXPECT_GT(RevisionOf("/leader"), 0);
+  ASSERT_OK(store->Set(WithNode(Webs(3))));
+}
+
+TEST_F(StoreTest, EndpointsThatARejectedSliceDoesNotListAreRemoved) {
+  ASSERT_OK(StartSource());
+  auto store = NewStore("store");
+  const v1::Object one = Slice(0, "10.244.2.1");
+  v1::Object two = one;
+  *two.mutable_endpoint_slice()->add_endpoints() =
+      Slice(0, "10.244.2.2").endpoint_slice().endpoints(0);
+  ASSERT_OK(store->Set(WithNode({Web(0, Ip(0)), two})));
+  v1::Object rejected = one;
+  rejected.mutable_endpoint_slice()->set_address_type("IPv5");
+  ExpectError(store->Set(WithNode({Web(0, Ip(0)), rejected})), absl::StatusCode::kInvalidArgument,
+              "EndpointSlice shop/s0 rejected: addressType");
+  objects_ = WithNode({Web(0, Ip(0)), one});
+  EXPECT_OK(UntilSynced());
+}
+
 TEST_F(StoreTest, RemovalsOfMostObjectsAndRejectedObjectsAreNotWritten) {
   auto store = NewStore("store");
   ASSERT_OK(store->Set(WithNode(Webs(20))));
@@ -109,9 +143,9 @@ TEST_F(StoreTest, RemovalsOfMostObjectsAndRejectedObjectsAreNotWritten) {
 TEST_F(StoreTest, TheExampleKeepsAFleetEqualToAFile) {
   ASSERT_OK(StartSource());
   const std::string path = folder_->path() + "/fleet.yaml";
-  const auto write = [&](int count) {
+  const auto write = [&](int count, const std::string& more = "") {
     objects_ = WithNode(Webs(count));
-    std::ofstream(path + ".new") << api::ManifestYaml(objects_);
+    std::ofstream(path + ".new") << api::ManifestYaml(objects_) << more;
     return std::rename((path + ".new").c_str(), path.c_str()) == 0;
   };
   ASSERT_TRUE(write(3));
@@ -125,6 +159,14 @@ TEST_F(StoreTest, TheExampleKeepsAFleetEqualToAFile) {
   const int64_t head = RevisionOf("/state/head");
   EXPECT_OK(Eventually("a head without changes", [&] { return RevisionOf("/state/head") > head; }));
   EXPECT_EQ(example->err(), "");
+
+  // A misspelled name must not remove an object.
+  const std::string typo = "---\napiVersion: v1\nkind: Service\nmetadata: {name: x}\nspce: {}\n";
+  ASSERT_TRUE(write(1, typo));
+  EXPECT_TRUE(example->WaitForOutput("did you mean \"spec\"", kHangLimit)) << example->err();
+  ASSERT_TRUE(write(1, absl::StrReplaceAll(typo, {{"Service", "Servcie"}})));
+  EXPECT_TRUE(example->WaitForOutput("did you mean \"Service\"", kHangLimit)) << example->err();
+  EXPECT_GT(RevisionOf(WebKey(1)), 0);
 }
 
 }  // namespace
