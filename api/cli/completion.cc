@@ -1,5 +1,6 @@
 #include "api/cli/completion.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <ostream>
@@ -70,6 +71,9 @@ void AddValues(const CLI::Option& option, Completion& completion) {
 void AddOptions(const CLI::App& app, std::vector<Candidate>& candidates) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) {
+      // An option hides an option of the parent with the same name.
+      const auto same = [&name](const Candidate& other) { return other.word == "--" + name; };
+      if (std::any_of(candidates.begin(), candidates.end(), same)) continue;
       candidates.push_back({"--" + name, Summary(option->get_description())});
     }
   }

@@ -69,9 +69,13 @@ class Definition {
   void AddFlag(const char* names, bool& value, const std::string& text) {
     app_.add_flag(names, value, text);
   }
-  void AddDuration(const char* name, milliseconds& value, const std::string& text) {
-    const auto parse = [&value, name](const std::string& word) {
+  void AddDuration(const char* name, milliseconds& value, const std::string& text,
+                   milliseconds longest = milliseconds::max()) {
+    const auto parse = [&value, name, longest](const std::string& word) {
       value = ValueOf(ParseDuration(word), absl::StrCat(name, ": "));
+      if (value <= longest) return;
+      throw UsageError(absl::StrCat(name, ": Invalid value: ", Quote(word), ": must be at most ",
+                                    DurationText(longest)));
     };
     app_.add_option_function<std::string>(
             name, parse, absl::StrCat(text, " [default: ", DurationText(value), "]"))
@@ -434,6 +438,7 @@ void DescribeDiagnosis(CLI::App& app, Options& options) {
 
   CLI::App& migrate =
       *app.add_subcommand("migrate", "Check whether this node is ready to replace kube-proxy");
+  migrate.footer("");
   migrate.require_subcommand(1);
   AddCommand(migrate, options, "check", "Look for leftovers of kube-proxy and other conflicts",
              kMigrateCheckFooter, RunMigrateCheck)
@@ -490,17 +495,16 @@ void DescribeFleet(CLI::App& app, Options& options) {
   nodes.AddFlag("--silent", to.silent, "Print nodes without a status of the last 10 minutes");
   nodes.AddOutput(to.output, kTextOrJson);
 
-  Definition wait = add_reader(
-      "wait", "Wait until svcmapd of enough nodes has acknowledged --seq", kFleetWaitFooter,
-      RunFleetWait, [&to] {
-        if (to.window <= fleet::kLongestWindow) return;
-        throw UsageError(absl::StrCat("--window: Invalid value: ", Quote(DurationText(to.window)),
-                                      ": must be at most 1h"));
-      });
+  Definition wait = add_reader("wait", "Wait until svcmapd of enough nodes has acknowledged --seq",
+                               kFleetWaitFooter, RunFleetWait, [&app] {
+                                 if (app.count("--timeout") == 0) return;
+                                 throw UsageError("fleet wait: --timeout must follow \"wait\"");
+                               });
   wait.Add("--seq", to.seq, "NUMBER", "The writer's sequence number")->required();
   wait.AddNumber("--percent", to.percent, 1, 100, "Percentage of the nodes [default: 100]");
   wait.AddDuration("--timeout", to.timeout, "Total time to wait");
-  wait.AddDuration("--window", to.window, "Time during which the nodes write their status");
+  wait.AddDuration("--window", to.window, "Time during which the nodes write their status",
+                   fleet::kLongestWindow);
   wait.AddOutput(to.output, kTextOrJson);
 
   Definition explain = add_reader("explain", "Print the output of \"svcmapctl explain\" on a node",

@@ -175,7 +175,7 @@ Examples:
   svcmapctl top --once --interval 10s --rows 20)";
 
 inline constexpr char kBundleFooter[] =
-    R"(The file contains the state of the agent, the rules in the kernel, settings of the node and a check.
+    R"(The file contains the state of the agent, the rules in the kernel, node settings, and a check.
 README.txt in the bundle describes the files. The bundle contains no keys, certificates or tokens.
 Run the command as root on the node, even if the agent is not running.
 
@@ -187,8 +187,8 @@ Examples:
 
 inline constexpr char kFleetFooter[] =
     R"(A sequence number is the "seq" of a transaction of the writer.
-status, nodes, wait and serve read the status that svcmap-etcd --status-prefix writes to etcd. They do not
-connect to the nodes.
+status, nodes, wait and serve read the status that svcmap-etcd --status-prefix writes to etcd. They
+do not connect to the nodes.
 
 Examples:
   svcmapctl fleet status --etcd-endpoints http://127.0.0.1:2379 --prefix /svcmap/v1/prod \
@@ -204,8 +204,8 @@ inline constexpr char kFleetWaitFooter[] =
 
 inline constexpr char kFleetExplainFooter[] =
     R"(Connects to the address that svcmap-etcd --agent-address has written, with --tls-ca, --tls-cert,
---tls-key and --tls-server-name. If svcmapd of the node cannot be reached, prints the status of the node in
-etcd and exits with code 3.)";
+--tls-key and --tls-server-name. If svcmapd of the node cannot be reached, prints the status of the
+node in etcd and exits with code 3.)";
 
 inline constexpr char kFleetApplyFooter[] =
     R"(For fleets without a controller. Writes only the objects that differ from etcd.)";

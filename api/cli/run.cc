@@ -76,8 +76,8 @@ absl::StatusOr<Options> ParseCommandLine(const std::vector<std::string>& args,
     app.parse(
         std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects reverse order.
   } catch (const CLI::CallForHelp&) {
-    if (app.get_subcommands().empty() && !app.remaining().empty())
-      return Usage(UnknownCommand(app, app));
+    const std::vector<std::string> rest = app.remaining();
+    if (!rest.empty()) return Usage(ParseProblem(app, CLI::ExtrasError(rest)));
     options.help = app.help();
   } catch (const CLI::CallForVersion& version) {
     options.help = absl::StrCat(version.what(), "\n");
@@ -89,6 +89,13 @@ absl::StatusOr<Options> ParseCommandLine(const std::vector<std::string>& args,
   if (!options.help.empty()) return options;
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "help") {
+    const CLI::App* topic = &app;
+    for (const std::string& word : options.help_topic) {
+      const std::vector<const CLI::App*> named =
+          topic->get_subcommands([&word](const CLI::App* sub) { return sub->check_name(word); });
+      if (named.empty()) return Usage("help: unknown command " + Quote(word));
+      topic = named.front();
+    }
     options.help_topic.push_back("--help");
     return ParseCommandLine(options.help_topic, address_from_env);
   }

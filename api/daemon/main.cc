@@ -121,7 +121,9 @@ std::jthread GuardStart() {
     sigemptyset(&signals);
     for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
     int signal = 0;
-    sigwait(&signals, &signal);
+    do {
+      sigwait(&signals, &signal);
+    } while (signal == SIGUSR1 && !stop.stop_requested());  // Other processes can send SIGUSR1.
     if (signal == SIGUSR1) return;
     spdlog::info("exiting during start, rules stay in effect");
     spdlog::default_logger()->flush();

@@ -93,7 +93,9 @@ TEST_F(HostileStartTest, SigtermEndsAStartThatWaitsForTheDisk) {
   ASSERT_OK(agent);
   // The agent handles SIGTERM from then on, and cannot start without the disk.
   EXPECT_OK(Eventually("SIGTERM is blocked", [&] { return BlocksSigterm((*agent)->pid()); }));
+  kill((*agent)->pid(), SIGUSR1);  // svcmapd uses this signal to end the wait for SIGTERM.
   EXPECT_OK((*agent)->Stop());
+  EXPECT_THAT((*agent)->log(), HasSubstr("exiting during start"));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "api/connect/target.h"
 #include "tests/support/file.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct TargetCase {
   std::string_view address;
@@ -75,9 +78,10 @@ TEST(CommandLineTest, TlsFilesGoTogetherAndWithTcpOnly) {
   EXPECT_EQ(problem({"--tls-ca", "a", "--tls-key", "k"}, tcp), "--tls-key requires --tls-cert");
   EXPECT_EQ(problem({"--tls-cert", "c", "--tls-key", "k"}, tcp),
             "--tls-cert and --tls-key require --tls-ca");
-  EXPECT_EQ(problem({"--tls-ca", "a"}, "unix:///s"),
-            "--tls-ca, --tls-cert, --tls-key and --tls-server-name require a tcp:// address, but the "
-            "address is \"unix:///s\"");
+  EXPECT_EQ(
+      problem({"--tls-ca", "a"}, "unix:///s"),
+      "--tls-ca, --tls-cert, --tls-key and --tls-server-name require a tcp:// address, but the "
+      "address is \"unix:///s\"");
   EXPECT_EQ(problem({"--tls-ca", "a", "--tls-server-name", "n"}, tcp), "");
   EXPECT_EQ(problem({"--tls-server-name", "n"}, tcp), "--tls-server-name requires --tls-ca");
 }
@@ -276,6 +280,10 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {InFleet({"wait", "--status-prefix", "/s"}), "fleet wait: --seq is required"},
       {InFleet({"wait", "--status-prefix", "/s", "--seq", "1", "--window", "2h"}),
        "--window: Invalid value: \"2h\": must be at most 1h"},
+      {InFleet({"wait", "--status-prefix", "/s", "--seq", "1", "--window", "61m"}),
+       "--window: Invalid value: \"61m\": must be at most 1h"},
+      {InFleet({"--timeout", "2m", "wait", "--status-prefix", "/s", "--seq", "1"}),
+       "fleet wait: --timeout must follow \"wait\""},
       {InFleet({"explain", "--status-prefix", "/s", "n1"}), "fleet explain: TO is required"},
       {InFleet({"explain", "--status-prefix", "/s", "n1", "10.0.0.1"}),
        "explain: TO: Invalid value: \"10.0.0.1\": must be ADDRESS:PORT"},
@@ -303,8 +311,28 @@ TEST(CommandLineTest, HelpHasExamplesAndExitCodes) {
   EXPECT_EQ(Help({"help", "explain"}), Help({"explain", "--help"}));
   EXPECT_EQ(Help({"help", "migrate", "check"}), Help({"migrate", "check", "--help"}));
   EXPECT_THAT(Help({"migrate", "check", "--help"}), HasSubstr("svcmapctl migrate check [OPTIONS]"));
-  EXPECT_EQ(Help({"help", "dump", "applied"}), Help({"dump", "--help"}));
-  EXPECT_THAT(Problem({"help", "frobnicate"}), HasSubstr("unknown command \"frobnicate\""));
+  EXPECT_EQ(Help({"dump", "applied", "--help"}), Help({"dump", "--help"}));
+  EXPECT_THAT(Help({"migrate", "--help"}), Not(HasSubstr("Examples:")));
+  for (const auto& [args, problem] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"frobnicate", "--help"}, "unknown command \"frobnicate\"; commands: apply"},
+           {{"fleet", "bogus", "--help"}, "fleet: unknown command \"bogus\"; commands: status"},
+           {{"version", "x", "--help"}, "version: The following argument was not expected: x"},
+           {{"help", "frobnicate"}, "help: unknown command \"frobnicate\""},
+           {{"help", "fleet", "bogus"}, "help: unknown command \"bogus\""},
+           {{"help", "fleet", "wait", "extra"}, "help: unknown command \"extra\""},
+           {{"help", "completion", "bash"}, "help: unknown command \"bash\""}}) {
+    EXPECT_THAT(Problem(args), HasSubstr(problem)) << ::testing::PrintToString(args);
+  }
+}
+
+TEST(CommandLineTest, LinesBelowTheOptionsHaveAtMost100Columns) {
+  for (const char* command : {"support-bundle", "fleet", "fleet wait", "fleet explain"}) {
+    std::vector<std::string> args = absl::StrSplit(command, ' ');
+    args.push_back("--help");
+    for (const absl::string_view line : absl::StrSplit(Help(args), '\n')) {
+      if (!absl::StartsWith(line, "  ")) EXPECT_LE(line.size(), 100u) << line;
+    }
+  }
 }
 
 // Each exit code in the help text ("  3  cannot reach ...", "  10 the agent ...") must have a row

@@ -1,7 +1,7 @@
 // Tests of the text and JSON output of `svcmapctl migrate check`.
 #include <gtest/gtest.h>
 
-#include "api/cli/migrate_text.h"
+#include "api/cli/migrate.h"
 
 namespace svcmap::api {
 namespace {
