@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <string_view>
+#include <thread>
 
 #include "api/convert/quote.h"
 #include "api/log/log_value.h"
@@ -256,11 +257,14 @@ Server::~Server() {
   unix_.reset();
   tcp_.reset();
   const auto deadline = std::chrono::system_clock::now() + kGrace;
+  // After `deadline`, clients have time to receive the status of each stream that ended. Shutdown
+  // waits without a limit for connections whose clients do not read, until Drain shuts them down.
+  std::thread drain([this] {
+    if (screen_) screen_->Drain(2 * kGrace);
+  });
   for (const auto& [role, server] : servers_) server->Shutdown(deadline);
-  if (screen_) {
-    screen_->Drain(kGrace);  // Lets clients receive the status of each stream that ended.
-    service_.rejections().SetConnections(nullptr);
-  }
+  drain.join();
+  if (screen_) service_.rejections().SetConnections(nullptr);
   screen_.reset();
 }
 

@@ -182,6 +182,13 @@ bool ConnectionLimits::Close(Handle handle) {
   return handle->made_room;
 }
 
+void ConnectionLimits::ShutDownAll() {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.fd >= 0) shutdown(entry.fd, SHUT_RDWR);
+  }
+}
+
 void ConnectionLimits::Remove(Handle handle) {
   const std::lock_guard lock(mutex_);
   if (handle->made_room) {

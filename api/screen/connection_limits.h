@@ -105,6 +105,8 @@ class ConnectionLimits {
   // Remove, because it still uses resources. Returns true if the connection was shut down so that a
   // newer connection could be admitted.
   bool Close(Handle handle);
+  // Shuts down all connections that are not closed yet.
+  void ShutDownAll();
   // Call Remove after Close, when the connection uses no more resources.
   void Remove(Handle handle);
 

@@ -88,6 +88,7 @@ void Screen::Drain(milliseconds grace) {
   while (limits_.connections() > 0 && ScreenClock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(1));
   }
+  limits_.ShutDownAll();
 }
 
 }  // namespace svcmap::api

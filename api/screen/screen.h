@@ -59,7 +59,8 @@ class Screen {
   // handshake is complete. Thread-safe.
   void AddTls(UniqueFd fd, const std::string& address);
 
-  // Accepts no more connections, and waits at most `grace` until gRPC has closed all connections.
+  // Accepts no more connections, waits at most `grace` until gRPC has closed all connections, and
+  // shuts down the remaining connections.
   void Drain(std::chrono::milliseconds grace);
 
   size_t connections() const { return limits_.connections(); }

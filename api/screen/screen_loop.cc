@@ -1,11 +1,13 @@
 #include "api/screen/screen_loop.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <malloc.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -26,6 +28,8 @@ using std::chrono::milliseconds;
 constexpr size_t kReadBytes = 64 * 1024;
 // Interval at which deadlines are checked, while connections with deadlines exist.
 constexpr milliseconds kTick{20};
+// Interval at which the sockets of trusted clients are checked for unread bytes.
+constexpr milliseconds kUnreadTick{1000};
 // Time for the client to read the last bytes after gRPC has closed a connection.
 constexpr milliseconds kLinger{1000};
 // Number of closed connections after which memory is returned to the system.
@@ -81,9 +85,12 @@ void ScreenLoop::Add(std::unique_ptr<Connection> connection) {
 void ScreenLoop::Run() {
   std::vector<epoll_event> events(64);
   while (!stop_) {
-    const int timeout = connections_with_deadline_ > 0 || !closing_.empty() || TrimIsDue()
-                            ? static_cast<int>(kTick.count())
-                            : -1;
+    int timeout = -1;
+    if (connections_with_deadline_ > 0 || !closing_.empty() || TrimIsDue()) {
+      timeout = static_cast<int>(kTick.count());
+    } else if (this == screen_.greeter_.get() && !connections_.empty()) {
+      timeout = static_cast<int>(kUnreadTick.count());
+    }
     const int count =
         epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout);
     now_ = ScreenClock::now();
@@ -98,6 +105,7 @@ void ScreenLoop::Run() {
     }
     TakeAdded();
     CheckDeadlines();
+    CheckUnread();
     RemoveClosed();
     dead_.clear();
     MaybeTrim();
@@ -166,12 +174,42 @@ void ScreenLoop::CheckDeadlines() {
   }
 }
 
+void ScreenLoop::CheckUnread() {
+  if (this != screen_.greeter_.get() || now_ < check_unread_at_) return;
+  check_unread_at_ = now_ + kUnreadTick;
+  std::vector<Connection*> late;
+  for (const auto& [connection, owned] : connections_) {
+    // gRPC has the connections without a deadline.
+    if (!connection->peer.trusted || connection->deadline != ScreenClock::time_point::max()) {
+      continue;
+    }
+    int unread = 0;
+    ioctl(connection->client.fd.get(), SIOCOUTQ, &unread);
+    if (unread == 0 || unread != connection->unread) {
+      connection->unread = unread;
+      connection->unread_since = now_;
+    } else if (now_ - connection->unread_since >= screen_.options_.unread_within) {
+      late.push_back(connection);
+    }
+    // Between two checks, the client may read all bytes, and gRPC may send as many bytes again.
+    Watch(connection->client, unread > 0 ? EPOLLRDHUP | EPOLLOUT : EPOLLRDHUP);
+  }
+  for (Connection* connection : late) {
+    Reject(*connection, Rejection::kResponsesNotRead,
+           absl::StrCat("limit=", screen_.options_.unread_within.count(), "ms"));
+  }
+}
+
 void ScreenLoop::OnEvent(Connection::Side& side, uint32_t events) {
   Connection& connection = *side.connection;
   if (connection.handshake) return Handshake(connection);
   // The client, gRPC or the limits have shut down the socket.
   constexpr uint32_t kEnd = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
   if (connection.peer.trusted && (events & kEnd) != 0) return Gone(connection);
+  if (connection.peer.trusted && (events & EPOLLOUT) != 0) {
+    connection.unread = 0;  // The client reads, or the buffer is not full.
+    return Watch(side, EPOLLRDHUP);
+  }
   connection.wants_write = false;
   if (&side == &connection.client) {
     if (!Flush(connection, connection.client)) return;
@@ -427,6 +465,8 @@ void ScreenLoop::Close(Connection& connection) {
   connections_.erase(found);
   Connection& closed = *dead_.back();
   closed.ssl.reset();
+  // gRPC has its own descriptor, and cannot close the connection while a write is blocked.
+  if (closed.peer.trusted) shutdown(closed.client.fd.get(), SHUT_RDWR);
   closed.client.fd = UniqueFd();
   closed.server.fd = UniqueFd();
   closing_.push_back({closed.handle, closed.grpc_end});

@@ -36,6 +36,9 @@ class ScreenLoop {
   void RemoveClosed();
   void TakeAdded();
   void CheckDeadlines();
+  // Closes the connections of trusted clients that do not read. gRPC cannot close such a connection
+  // while a write is blocked.
+  void CheckUnread();
   void OnEvent(Connection::Side& side, uint32_t events);
   // Handles a connection that the client has closed, or that was shut down in favor of a newer
   // connection.
@@ -87,6 +90,7 @@ class ScreenLoop {
   std::vector<Closing> closing_;
   size_t connections_with_deadline_ = 0;
   ScreenClock::time_point now_ = ScreenClock::now();
+  ScreenClock::time_point check_unread_at_ = {};
   std::optional<ScreenClock::time_point> trim_at_;
   std::vector<char> buffer_;
   std::thread thread_;

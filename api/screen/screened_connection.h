@@ -79,6 +79,10 @@ struct ScreenedConnection {
   ConnectionLimits::Handle handle;
   FrameCheck check;
   ScreenClock::time_point deadline = ScreenClock::time_point::max();
+  // Of a trusted client: the memory of unread bytes in the socket, and the time since when it has
+  // not changed.
+  int unread = 0;
+  ScreenClock::time_point unread_since = {};
   // Reason why the connection is being closed, or nullopt if the client or gRPC closes it.
   std::optional<Rejection> rejection;
   std::string rejection_detail;

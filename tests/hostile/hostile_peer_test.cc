@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/frames.h"
 #include "tests/hostile/hostile_world.h"
@@ -430,6 +431,49 @@ TEST_P(UnreadTest, AnotherClientOfTheRoleIsAnsweredMeanwhile) {
               times.back(), times.size());
   EXPECT_LT(times[times.size() * 99 / 100], ChecksLatency() ? 50 : 1000) << "ms";
 }
+
+// Returns a client that does not read its Dump, so that a write of gRPC to its socket is blocked.
+std::unique_ptr<Wire> ClientThatBlocksAWrite(World& world, Peer peer) {
+  std::vector<v1::Object> services;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string address = absl::StrCat("10.96.", 1 + i / 250, ".", 1 + i % 250);
+    services.push_back(
+        testing::AService(absl::StrCat("shop/s", i)).ClusterIp(address).Port("http", 80));
+  }
+  const absl::Status applied = world.agent().Apply(services);
+  EXPECT_TRUE(applied.ok()) << applied;
+  std::unique_ptr<Wire> wire = world.Connect(peer);
+  constexpr uint32_t kWindow = 1 << 30;
+  const std::string desired = "\x08\x01";
+  const bool sent =
+      wire && wire->Send(Greeting(kWindow) + Frame(kWindowUpdate, 0, 0, Number32(kWindow)) +
+                             Call(1, "/svcmap.v1.Control/Dump") +
+                             Frame(kData, kEndStream, 1, MessagePrefix(2) + desired),
+                         Clock::now() + testing::kHangLimit);
+  EXPECT_TRUE(sent);
+  constexpr int kMostOfTheBuffer = 150'000;
+  EXPECT_TRUE(WaitUntil([&] { return sent && wire->Unread() > kMostOfTheBuffer; }));
+  return wire;
+}
+
+TEST(UnreadDumpTest, OfATrustedClientDelaysOtherDumpsForALimitedTime) {
+  World& world = WorldOf(Peer::kRoot, /*fresh=*/true);
+  const std::unique_ptr<Wire> wire = ClientThatBlocksAWrite(world, Peer::kRoot);
+  EXPECT_TRUE(TimeOfCall(world, Peer::kRoot, "Dump"));
+  EXPECT_THAT(world.agent().log(), HasSubstr("reason=responses-not-read"));
+}
+
+class StopTest : public ::testing::TestWithParam<Peer> {};
+
+TEST_P(StopTest, DoesNotWaitForClientsThatDoNotRead) {
+  World world(/*tls=*/false);
+  const std::unique_ptr<Wire> wire = ClientThatBlocksAWrite(world, GetParam());
+  const absl::Status stopped = world.agent().Stop();  // Requires exit status 0.
+  EXPECT_TRUE(stopped.ok()) << stopped;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, StopTest, ::testing::Values(Peer::kWriterUid, Peer::kRoot),
+                         [](const auto& info) { return NameOf(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(Hostile, UnreadTest,
                          ::testing::Values(Peer::kAnonymous, Peer::kReaderUid, Peer::kWriterUid),

@@ -102,7 +102,8 @@ class Controller {
 }  // namespace
 
 std::string NameOf(Peer peer) {
-  constexpr const char* kNames[] = {"Anonymous", "UnlistedCertificate", "ReaderUid", "WriterUid"};
+  constexpr const char* kNames[] = {"Anonymous", "UnlistedCertificate", "ReaderUid", "WriterUid",
+                                    "Root"};
   return kNames[static_cast<size_t>(peer)];
 }
 
@@ -159,6 +160,8 @@ std::unique_ptr<Wire> World::Connect(Peer peer) const {
       return Wire::ConnectUnix(folder_.path() + "/shared.sock", kReader + peer_);
     case Peer::kWriterUid:
       return Wire::ConnectUnix(folder_.path() + "/shared.sock", kWriter + peer_);
+    case Peer::kRoot:
+      return Wire::ConnectUnix(folder_.path() + "/shared.sock", 0);
   }
   return nullptr;
 }

@@ -24,6 +24,7 @@ enum class Peer {
   kUnlisted,   // Client with a valid certificate that is not in any allow list.
   kReaderUid,  // User whose uid is listed in --allow-read-uid.
   kWriterUid,  // User whose uid is listed in --allow-write-uid.
+  kRoot,       // Trusted client, whose frames svcmapd does not check.
 };
 std::string NameOf(Peer peer);
 

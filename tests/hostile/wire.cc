@@ -8,6 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -147,6 +148,12 @@ std::string Wire::Receive() {
     all.append(bytes, static_cast<size_t>(got));
   }
   return all;
+}
+
+int Wire::Unread() const {
+  int bytes = 0;
+  ioctl(fd_.get(), FIONREAD, &bytes);
+  return bytes;
 }
 
 bool Wire::AwaitClose(Clock::time_point deadline) {

@@ -35,6 +35,7 @@ class Wire {
   // Returns the bytes that have arrived, without waiting. Updates closed().
   std::string Receive();
   bool closed() const { return closed_; }
+  int Unread() const;  // Returns the number of bytes that Receive() would read from the socket.
   // Waits until the peer closes the connection, and discards received bytes. Returns false if the
   // connection is still open at `deadline`.
   bool AwaitClose(Clock::time_point deadline);

@@ -256,6 +256,17 @@ TEST_F(ConnectionLimitsTest, AWriterReplacesAClosedConnectionWithoutTouchingItsD
   EXPECT_EQ(limits_.connections(), 4u);
 }
 
+TEST_F(ConnectionLimitsTest, ShutDownAllSparesTheDescriptorsOfClosedConnections) {
+  const Admitted closed = Admit("a", Role::kWrite);
+  const Admitted handshake = Admit("b", std::nullopt, /*greet=*/false);
+  const Admitted open = Admit("c", Role::kWrite);
+  limits_.Close(closed.handle);
+  limits_.ShutDownAll();
+  EXPECT_FALSE(closed.closed());
+  EXPECT_TRUE(handshake.closed());
+  EXPECT_TRUE(open.closed());
+}
+
 TEST_F(ConnectionLimitsTest, ManyOffencesRejectConnectionsForALimitedTime) {
   const Admitted first = Admit("a", Role::kRead);
   for (int i = 0; i < 100; ++i) limits_.Penalize(first.handle, now_);

@@ -205,6 +205,7 @@ class UnreadResponsesTest : public ScreenTest, public ::testing::WithParamInterf
  protected:
   UniqueFd ConnectClient() {
     if (std::string_view(GetParam()) == "unix") return Connect(hostile::Greeting());
+    if (std::string_view(GetParam()) == "trusted") return ConnectTrusted(hostile::Greeting());
     auto [client, agent] = TcpPair();
     const std::string greeting = hostile::Greeting();
     EXPECT_EQ(send(client.get(), greeting.data(), greeting.size(), 0),
@@ -248,6 +249,21 @@ TEST_P(UnreadResponsesTest, CloseTheConnectionAfterTheTimeLimit) {
   EXPECT_EQ(Counted(), 1u);
 }
 
+TEST_P(UnreadResponsesTest, CloseTheConnectionOfAClientThatEndsItsRequests) {
+  Start({.unread_within = milliseconds(500)});
+  const UniqueFd client = ConnectClient();
+  ASSERT_TRUE(WaitUntil([&] { return handed_over() == 1; }));
+  FillBuffers();
+  ASSERT_EQ(shutdown(client.get(), SHUT_WR), 0);
+  EXPECT_TRUE(WaitUntil([&] {
+    const std::lock_guard lock(mutex_);
+    pollfd grpc_end = {.fd = handed_over_[0].get(), .events = 0, .revents = 0};
+    return poll(&grpc_end, 1, 0) == 1;  // POLLHUP: a blocked write of gRPC fails.
+  }));
+  CloseGrpcEnds();
+  EXPECT_TRUE(WaitUntil([&] { return screen_->connections() == 0; }));
+}
+
 TEST_P(UnreadResponsesTest, ASlowReaderIsNotDisconnected) {
   constexpr milliseconds kLimit{1000};
   Start({.unread_within = kLimit});
@@ -261,6 +277,8 @@ TEST_P(UnreadResponsesTest, ASlowReaderIsNotDisconnected) {
     pollfd readable = {.fd = client.get(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(poll(&readable, 1, 10'000), 1);
     ASSERT_GT(recv(client.get(), buffer.data(), buffer.size(), 0), 0);
+    // Of a trusted client, the screen sees only the free space until the buffer is full again.
+    std::this_thread::sleep_for(milliseconds(10));
     FillBuffers();
     ASSERT_EQ(screen_->connections(), 1u);
   }
@@ -281,7 +299,7 @@ TEST_P(UnreadResponsesTest, AClientWithoutUnreadResponsesIsNotDisconnected) {
   EXPECT_EQ(Counted(), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sockets, UnreadResponsesTest, ::testing::Values("unix", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Sockets, UnreadResponsesTest, ::testing::Values("unix", "tcp", "trusted"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
