@@ -85,9 +85,7 @@ class NumberAllocator {
 
 class Numbers {
  public:
-  NumberAllocator& Of(NumberPool pool, Family family) {
-    return pools_[Index(pool)][Index(family)];
-  }
+  NumberAllocator& Of(NumberPool pool, Family family) { return pools_[Index(pool)][Index(family)]; }
   NextNumbers Next() {
     NextNumbers next;
     for (const NumberPool pool : kNumberPools) {

@@ -191,8 +191,8 @@ TEST_P(TcpResetTest, AnEndpointThatLeftDuringARestartIsGone) {
   absl::StatusOr<TcpFlow> flow = Open(pod_b(), kWeb);
   while (flow.ok() && flow->answer().server != "pod-a") flow = Open(pod_b(), kWeb);
   ASSERT_OK(flow);
-  // On a slow disk, svcmapd acknowledges objects before it has saved them. A commit after that states
-  // in the kernel that they are saved, so that the next run uses them.
+  // On a slow disk, svcmapd acknowledges objects before it has saved them. A commit after that
+  // states in the kernel that they are saved, so that the next run uses them.
   ASSERT_OK(agent().WaitUntilSaved());
   ASSERT_OK(agent().Apply({Web("shop/other", kOther)}));
   ASSERT_OK(agent().WaitUntilSaved());

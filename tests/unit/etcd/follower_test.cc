@@ -206,7 +206,8 @@ TEST_F(FollowerTest, WithoutAUsableHeadNothingIsSent) {
       {"no JSON", "x", "state/head: Invalid value: \"x\": must be a JSON object"},
       {"another format", R"({"format":2,"seq":1,"epoch":1,"nonce":"a"})", "format: must be 1"},
       {"no nonce", R"({"format":1,"seq":1,"epoch":1})", "nonce: must be a string"},
-      {"negative", R"({"format":1,"seq":-1,"epoch":1,"nonce":"a"})", "seq: must be a non-negative integer"},
+      {"negative", R"({"format":1,"seq":-1,"epoch":1,"nonce":"a"})",
+       "seq: must be a non-negative integer"},
   };
   for (const BadHead& bad : cases) {
     SCOPED_TRACE(bad.name);

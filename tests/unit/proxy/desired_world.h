@@ -13,7 +13,8 @@
 
 namespace svcmap::proxy::test {
 
-// Formats numbers as lines such as "group 7 of IPv4", "sticky group 1 of IPv4", "sticky port 1 of IPv4".
+// Formats numbers as lines such as "group 7 of IPv4", "sticky group 1 of IPv4", "sticky port 1 of
+// IPv4".
 inline Lines Texts(const std::vector<Number>& numbers) {
   Lines lines;
   for (const Number& number : numbers) {

@@ -244,10 +244,10 @@ TEST_F(FirewallRowsTest, S116RangesThatDoNotFitAllowNoSource) {
   for (size_t i = 0; i <= kMaxSourceRows; ++i) {
     service.SourceRange("10." + std::to_string(i / 256) + "." + std::to_string(i % 256) + ".0/25");
   }
-  EXPECT_THAT(Firewall(service),
-              ElementsAre("firewall-ips 203.0.113.1 . tcp . 80",
-                          "firewall-ips 2001:db8:9::1 . tcp . 80",
-                          "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
+  EXPECT_THAT(
+      Firewall(service),
+      ElementsAre("firewall-ips 203.0.113.1 . tcp . 80", "firewall-ips 2001:db8:9::1 . tcp . 80",
+                  "firewall-sources 2001:db8:9::1 . tcp . 80 . fd00:5::/64"));
   EXPECT_THAT(
       Findings(),
       ElementsAre("Service shop/web: spec.loadBalancerSourceRanges: Too many: 4097: svcmap's limit "
