@@ -112,7 +112,9 @@ SyncResult Reconciler::Sync(size_t element_limit, bool partial) {
   partial_ = partial;
   const bool saves = Pending() && Program(element_limit, result);
   const auto start = Clock::now();
-  if (!saves) SaveObjects(revision());
+  // Without a commit, the saved objects must have the revision of the marker, so that a restart
+  // writes nothing.
+  if (!saves || result.outcome == SyncResult::Outcome::kNothing) SaveObjects(revision());
   if (result.outcome == SyncResult::Outcome::kFailed) return result;
   AwaitSaved();
   result.save_duration = Clock::now() - start;
@@ -126,8 +128,8 @@ bool Reconciler::Program(size_t element_limit, SyncResult& result) {
   if (tables_ == TableState::kCurrent && !repairer_.has_suspects()) {
     planner_.numbering().numbers.Release(leftovers_.TakeFreeNumbers());
   }
-  // The disk thread writes during the plan and the commit. If the plan is empty, the saved objects
-  // are one revision newer than the tables until the next commit.
+  // The disk thread writes during the plan and the commit. If the plan is empty, Sync() saves the
+  // unchanged revision.
   bool saves = IsSaving();
   if (saves) SaveObjects(NextRevision());
   node_.Follow();
