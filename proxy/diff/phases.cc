@@ -110,10 +110,10 @@ class Splitter {
         context_(context),
         freed_(context.freed.begin(), context.freed.end()),
         large_(all_.element_count() > kMaxElementsTogether) {
+    LookAtRepairs();
     all_.ForEachElement([this](nft::Verb verb, const nft::ElementView& element) {
       verb == nft::Verb::kDelete ? LookAtDeletion(element) : LookAtAddition(element);
     });
-    LookAtRepairs();
   }
 
   Phases Split() && {
@@ -211,6 +211,10 @@ class Splitter {
       restricted_.insert(KeyOf(element));
     }
     if (HasSourceRanges(set)) with_new_sources_.insert(FirewallIpOf(element));
+    if (set == kServiceIps && replaces_sources_[Index(family)] && found == deleted_.end() &&
+        !LeavesRange(element)) {
+      new_ports_.insert(KeyIn({family, kFirewallIps}, element.key));
+    }
   }
 
   void LookAtRepairs() {
@@ -284,10 +288,17 @@ class Splitter {
     return restricted_.contains(KeyOf(element)) && !IsRestrictedByChange(KeyOf(element));
   }
 
-  // Returns true if the change restricts the load balancer IP, or replaces its restriction.
+  // Returns true if the change restricts the load balancer IP, or replaces its restriction. A port
+  // that no packet could use before is restricted earlier, although its source ranges are new.
   bool IsRestrictedByChange(const Key& ip) const {
     return IsReplaced(ip) || (restricted_.contains(ip) && with_new_sources_.contains(ip) &&
-                              replaces_sources_[Index(ip.set.family)]);
+                              replaces_sources_[Index(ip.set.family)] && !new_ports_.contains(ip));
+  }
+
+  // Returns true if the change deletes the port from a map of ranges.
+  bool LeavesRange(const nft::ElementView& port) const {
+    return ended_.contains(BlockKey(port)) ||
+           ended_.contains(SharedKey({port.set.family, kRangePorts}, port.key));
   }
 
   // A packet is looked up in `service-ips`, `range-ports` and `range-blocks`, in this order. If one
@@ -301,8 +312,7 @@ class Splitter {
       return false;
     }
     const bool moves =
-        ended_.contains(BlockKey(element)) ||
-        (set == kServiceIps && ended_.contains(SharedKey({family, kRangePorts}, element.key)));
+        set == kServiceIps ? LeavesRange(element) : ended_.contains(BlockKey(element));
     return moves && !IsReplaced(element);
   }
 
@@ -332,6 +342,9 @@ class Splitter {
   Keys ended_ranges_;      // As RangeFirewallIpOf: destinations of which only elements are deleted.
   Keys restricted_;        // Newly restricted load balancer IPs.
   Keys with_new_sources_;  // Load balancer IPs with added source ranges.
+  // Of added ports that no packet could use before, as the key of their restriction. Only if the
+  // change replaces the set of source ranges.
+  Keys new_ports_;
 };
 
 }  // namespace

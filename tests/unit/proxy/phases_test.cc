@@ -127,12 +127,20 @@ TEST(FirstTest, ANewlyRestrictedPortIsAddedAfterItsRestrictionAndBeforeItsRangeI
               ElementsAre(StartsWith("+ firewall-sources"), StartsWith("+ firewall-ips"),
                           "+ service-ips 10.96.0.1 . tcp . 80 : 2.0.0.1"));
   EXPECT_EQ(transaction.element_count(), 1u);
-  // If the change replaces the set of source ranges, the restriction is a part of the change.
+  // If the change replaces the set of source ranges, the restriction is a part of the change,
+  // because permitted packets use the range. A port that no packet could use before is restricted
+  // earlier.
+  const auto replace_sources = [](nft::Transaction& change) {
+    change.RepairChains({.family = Family::kIpv4,
+                         .spec = std::make_shared<nft::TableSpec>(FullTables()[0]),
+                         .remove_sets = {"firewall-sources"}});
+  };
   transaction = elements;
-  transaction.RepairChains({.family = Family::kIpv4,
-                            .spec = std::make_shared<nft::TableSpec>(FullTables()[0]),
-                            .remove_sets = {"firewall-sources"}});
+  replace_sources(transaction);
   EXPECT_TRUE(First(transaction).empty());
+  transaction = Changes({}, {restriction, source, SinglePort(80)});
+  replace_sources(transaction);
+  EXPECT_THAT(Operations(First(transaction)), ElementsAre(StartsWith("+ firewall-ips")));
 }
 
 // Row of a load balancer IP whose port ranges have source ranges.
