@@ -49,8 +49,9 @@ struct LoopOptions {
   size_t max_elements = kElementsPerCommit;
   // Like max_elements, but for the first load of this run.
   size_t first_load_elements = kElementsOfFirstLoad;
-  // Number of consecutive failed syncs after which waiting batches are answered with kFailed.
-  int patience = 4;
+  // Number of consecutive failed syncs after which waiting batches are answered with kFailed. With
+  // the default delays between retries, 8 failures take at least 0.6 s.
+  int patience = 8;
   ScheduleOptions schedule;
   // Called on the loop's thread after each sync, including failed syncs and syncs without an
   // effect. Batches are answered afterwards.

@@ -7,6 +7,9 @@ namespace {
 
 // Number of attempts before the tables are rewritten or replaced.
 constexpr int kRejectionPatience = 3;
+// Like kRejectionPatience, if elements differ from the plan. Another process that changes elements
+// all the time would interrupt the reads of a rewrite, but hardly the check of a few rows.
+constexpr int kConflictPatience = 6;
 
 enum class Cause : uint8_t {
   kPassing,   // Temporary, such as out of memory, busy or interrupted.
@@ -90,7 +93,9 @@ Rejections::Remedy Rejections::Handle(TableState tables, SyncPlan& sync_plan,
     return consecutive_ % kRejectionPatience == 0 ? Remedy::kRewrite : Remedy::kRetry;
   }
   if (cause == Cause::kFull) return Remedy::kRewrite;
-  if (first) return Remedy::kCheckRows;
+  if (first || (cause == Cause::kDiffers && consecutive_ < kConflictPatience)) {
+    return Remedy::kCheckRows;
+  }
   if (cause != Cause::kDiffers && Isolate(sync_plan, result, applied)) return Remedy::kRetry;
   return consecutive_ >= kRejectionPatience ? Remedy::kRewrite : Remedy::kRetry;
 }
