@@ -46,8 +46,11 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;
-    collides |=
-        (sources_collide && HasSourceRanges(element.set.set)) || Contains(element.set, element.key);
+    const auto [family, set] = element.set;
+    constexpr size_t kPortSize = 4;  // With padding.
+    collides |= (sources_collide && HasSourceRanges(set)) || Contains(element.set, element.key) ||
+                (HasRangePorts(set) && Contains({family, kRangeFirewallIps},
+                                                element.key.first(element.key.size() - kPortSize)));
   });
   return collides;
 }

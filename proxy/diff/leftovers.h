@@ -36,8 +36,9 @@ class Leftovers {
   bool has_source_ranges() const;
 
   bool Contains(nft::SetRef set, std::span<const uint8_t> key) const;
-  // Returns true if the transaction adds an element that is still to be deleted, or a source range
-  // while source ranges are still to be deleted, because these could overlap.
+  // Returns true if the transaction adds an element that is still to be deleted, a port range whose
+  // address has a restriction that is still to be deleted, or a source range while source ranges
+  // are still to be deleted, because these could overlap.
   bool CollideWith(const nft::Transaction& transaction) const;
 
   // Returns true if elements must wait, and no wait for them has begun.

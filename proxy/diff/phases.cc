@@ -22,8 +22,6 @@ bool IsReachedThroughOthers(uint8_t set) {
          set == kRangeHairpins || set == kSelfEndpoints;
 }
 
-bool HasRangePorts(uint8_t set) { return set == kRangePorts || set == kRangeBlocks; }
-
 bool IsReject(uint8_t set) {
   return set == kNoEndpointServices || set == kNoEndpointNodePorts ||
          set == kNoEndpointRangePorts || set == kNoEndpointRangeBlocks;
@@ -108,7 +106,6 @@ class Splitter {
   Splitter(nft::Transaction all, const PhaseContext& context)
       : all_(std::move(all)),
         context_(context),
-        freed_(context.freed.begin(), context.freed.end()),
         large_(all_.element_count() > kMaxElementsTogether) {
     LookAtRepairs();
     all_.ForEachElement([this](nft::Verb verb, const nft::ElementView& element) {
@@ -196,7 +193,7 @@ class Splitter {
     adds_ports_[Index(family)] |= HasPorts(set);
     adds_cluster_ips_[Index(family)] |= set == kClusterIps;
     adds_restrictions_ |= IsFirewallIps(set) || HasSourceRanges(set);
-    if (!rejected_.empty() && (HasEndpoints(set) || IsStickyEndpoint(set))) {
+    if (!rejected_.empty() && (HasEndpoints(set) || HasStickyEndpoints(set))) {
       const Key address = AddressOf(element.set, element.data);
       if (rejected_.contains(address)) own_destinations_.insert(address);
     }
@@ -264,13 +261,13 @@ class Splitter {
     // If a pick finds no endpoint in its slot, the rules use the first slot. Therefore, the slots
     // of a group that stays are deleted with the switch.
     if (HasSlots(set)) return deleted_groups_.contains(GroupOf(element));
-    // A packet that has picked an endpoint of a port looks up its address next. If the port has no
-    // affinity any more, the rules cannot pick again.
-    if (IsStickyEndpoint(set)) return freed_.contains(StickyPortOf(element));
+    const auto set_ends = [&] { return context_.ended_sets.contains(EndedSets::KeyOf(element)); };
+    // A packet that has picked an endpoint of a port looks up its address next. If the endpoint set
+    // ends, the rules cannot pick another endpoint of the set.
+    if (HasStickyEndpoints(set)) return set_ends();
     // Packets to an ended local set would reach former endpoints until the removal.
     return IsReachedThroughOthers(set) && !IsReplaced(element) &&
-           !(set == kLocalSets &&
-             context_.ended_local_sets.contains(SharedKey(element.set, element.key)));
+           !(set == kLocalSets && set_ends());
   }
 
   // Within one commit, the kernel makes new ranges visible after all other elements, so packets to
@@ -320,12 +317,11 @@ class Splitter {
   // slot of a group in use is reached earlier, but after everything that the slot leads to.
   bool IsUnreached(const nft::ElementView& element) const {
     const uint8_t set = element.set.set;
-    return IsReachedThroughOthers(set) || IsStickyEndpoint(set);
+    return IsReachedThroughOthers(set) || HasStickyEndpoints(set);
   }
 
   nft::Transaction all_;
   const PhaseContext& context_;
-  const absl::flat_hash_set<Number> freed_;
   const bool large_;
   bool creates_sets_ = false;  // Their elements cannot be added before `change`.
   bool adds_ = false;
@@ -348,17 +344,6 @@ class Splitter {
 };
 
 }  // namespace
-
-bool IsStickyEndpoint(uint8_t set) {
-  return set == kAffinityEndpoints || set == kAffinityLocalEndpoints ||
-         set == kRangeAffinityEndpoints || set == kRangeAffinityLocalEndpoints;
-}
-
-Number StickyPortOf(const nft::ElementView& endpoint) {
-  constexpr size_t kPortSize = 2;
-  return {NumberPool::kStickyPorts, endpoint.set.family,
-          nft::ReadBigEndian(endpoint.key.first(kPortSize))};
-}
 
 Phases SplitIntoPhases(nft::Transaction all, const PhaseContext& context) {
   return Splitter(std::move(all), context).Split();

@@ -13,22 +13,13 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "nft/model/transaction.h"
-#include "proxy/desired/groups.h"
 
 namespace svcmap::proxy {
-
-// Returns true for the sets with the endpoints of ports with session affinity.
-bool IsStickyEndpoint(uint8_t set);
-// Returns the number of the port in the key of such an element.
-Number StickyPortOf(const nft::ElementView& endpoint);
 
 struct PhaseContext {
   // Whether packets to clusterIPs are masqueraded.
   bool masquerades_cluster_ips = false;
-  // Numbers that the plan frees. Endpoints of other ports with session affinity stay in use.
-  std::vector<Number> freed;
-  // See LocalSets.
-  absl::flat_hash_set<std::string> ended_local_sets;
+  absl::flat_hash_set<std::string> ended_sets;  // See EndedSets.
 };
 
 // Rows that are committed before the change.

@@ -107,15 +107,23 @@ nft::ElementView FromSharedKey(const std::string& key) {
   return element;
 }
 
-void LocalSets::AddNew(const nft::ElementView& element) {
+std::string EndedSets::KeyOf(const nft::ElementView& element) {
+  constexpr size_t kPortSize = 2;  // An endpoint's key begins with the number of its port.
+  const bool sticky = HasStickyEndpoints(element.set.set);
+  return SharedKey(element.set, sticky ? element.key.first(kPortSize) : element.key);
+}
+
+void EndedSets::AddNew(const nft::ElementView& element) {
   const auto [family, set] = element.set;
-  if (set == kLocalSets) old_.erase(SharedKey(element.set, element.key));
+  if (HasKey(set)) old_.erase(KeyOf(element));
   if (set != kServiceIps && set != kRangePorts && set != kRangeBlocks) return;
   in_use_.insert(SharedKey({family, kLocalSets}, element.data));
 }
 
-absl::flat_hash_set<std::string> LocalSets::Ended() && {
-  absl::erase_if(old_, [this](const std::string& key) { return !in_use_.contains(key); });
+absl::flat_hash_set<std::string> EndedSets::Take() && {
+  absl::erase_if(old_, [this](const std::string& key) {
+    return FromSharedKey(key).set.set == kLocalSets && !in_use_.contains(key);
+  });
   return std::move(old_);
 }
 
@@ -268,12 +276,12 @@ void Plan::AddService(const std::string& key, const ServiceRows* before, const S
     for (const Row& row : OwnRows(key, after)) Add(row.view());
   } else {
     std::vector<Row> old_own = OwnRows(key, old_rows), new_own = OwnRows(key, after);
-    // Descriptors of different Services differ.
-    LocalSets local_sets;
-    for (const Row& row : old_own) local_sets.AddOld(row.view());
-    if (!local_sets.empty()) {
-      for (const Row& row : new_own) local_sets.AddNew(row.view());
-      ended_local_sets_.merge(std::move(local_sets).Ended());
+    // Descriptors and port numbers of different Services differ.
+    EndedSets sets;
+    for (const Row& row : old_own) sets.AddOld(row.view());
+    if (!sets.empty()) {
+      for (const Row& row : new_own) sets.AddNew(row.view());
+      ended_sets_.merge(std::move(sets).Take());
     }
     AddRows(std::move(old_own), std::move(new_own));
   }

@@ -65,18 +65,26 @@ bool ParseMarker(Family family, const std::vector<std::optional<nft::Element>>& 
 // Replaces the rows of the marker that differ. `before` is null if there is no marker.
 void ReplaceMarker(const Marker* before, const Marker& after, nft::Transaction& transaction);
 
-// Finds deleted elements of `local-sets` whose descriptors stay in use. Packets to these
-// descriptors have no local endpoint after the commit (S-80).
-class LocalSets {
+// Finds the endpoint sets that end with a commit:
+// - Deleted elements of `local-sets` whose descriptors stay in use. Packets to these descriptors
+//   have no local endpoint after the commit (S-80).
+// - Cluster and local endpoint sets of ports with session affinity. No descriptor leads to these
+//   sets after the commit.
+class EndedSets {
  public:
+  // Returns the key of the endpoint set that the element belongs to.
+  static std::string KeyOf(const nft::ElementView& element);
+
   void AddOld(const nft::ElementView& element) {
-    if (element.set.set == kLocalSets) old_.insert(SharedKey(element.set, element.key));
+    if (HasKey(element.set.set)) old_.insert(KeyOf(element));
   }
   bool empty() const { return old_.empty(); }
   void AddNew(const nft::ElementView& element);  // Call after the last AddOld.
-  absl::flat_hash_set<std::string> Ended() &&;   // Contains results of SharedKey().
+  absl::flat_hash_set<std::string> Take() &&;    // Contains results of KeyOf().
 
  private:
+  static bool HasKey(uint8_t set) { return set == kLocalSets || HasStickyEndpoints(set); }
+
   absl::flat_hash_set<std::string> old_, in_use_;
 };
 
@@ -109,7 +117,7 @@ class Plan {
   const SharedCounts& shared_changes() const { return shared_changes_; }
   size_t source_rows_added() const { return source_rows_added_; }
   size_t source_rows_removed() const { return source_rows_removed_; }
-  const absl::flat_hash_set<std::string>& ended_local_sets() const { return ended_local_sets_; }
+  const absl::flat_hash_set<std::string>& ended_sets() const { return ended_sets_; }
 
  private:
   void Add(const nft::ElementView& element);
@@ -126,7 +134,7 @@ class Plan {
   bool deletes_firewall_rows_ = false;
   size_t source_rows_added_ = 0;
   size_t source_rows_removed_ = 0;
-  absl::flat_hash_set<std::string> ended_local_sets_;
+  absl::flat_hash_set<std::string> ended_sets_;
 };
 
 }  // namespace svcmap::proxy

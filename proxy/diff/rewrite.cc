@@ -4,7 +4,6 @@
 #include <array>
 #include <bitset>
 
-#include "proxy/diff/phases.h"
 #include "proxy/diff/plan.h"
 #include "proxy/ruleset/table.h"
 
@@ -67,21 +66,6 @@ nft::ElementView FoundElements::ViewOf(const std::string& key, const Value& valu
   element.data = {reinterpret_cast<const uint8_t*>(value.data.data()), value.data.size()};
   element.comment = value.comment;
   return element;
-}
-
-std::vector<Number> FoundElements::StickyPortsNotIn(const nft::Transaction& desired) const {
-  absl::flat_hash_set<Number> wanted;
-  desired.ForEachElement([&](nft::Verb, const nft::ElementView& element) {
-    if (IsStickyEndpoint(element.set.set)) wanted.insert(StickyPortOf(element));
-  });
-  absl::flat_hash_set<Number> found;
-  for (const auto& [key, value] : values_) {
-    const nft::ElementView element = FromFoundKey(key);
-    if (!IsStickyEndpoint(element.set.set)) continue;
-    const Number port = StickyPortOf(element);
-    if (!wanted.contains(port)) found.insert(port);
-  }
-  return {found.begin(), found.end()};
 }
 
 ElementChanges FoundElements::ChangesTo(const nft::Transaction& desired) const {

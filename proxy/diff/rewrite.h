@@ -12,7 +12,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "nft/model/kernel.h"
 #include "nft/model/transaction.h"
-#include "proxy/desired/groups.h"
 
 namespace svcmap::proxy {
 
@@ -35,9 +34,6 @@ class FoundElements {
   void ForEach(Fn&& fn) const {
     for (const auto& [key, value] : values_) fn(ViewOf(key, value));
   }
-
-  // Returns the ports with session affinity that have endpoints here and none in `desired`.
-  std::vector<Number> StickyPortsNotIn(const nft::Transaction& desired) const;
 
   // Returns the changes that lead from these elements to the additions in `desired`. Replaces sets
   // with start and end elements of ranges if they differ, because the kernel may reject changes of

@@ -72,8 +72,7 @@ SyncPlan Planner::MakeChanges(size_t element_limit) {
   sync_plan.plan.Finish();
   ruleset_.rules_in_use = NeededRules(sync_plan.more_resets, sync_plan.plan.counts());
   ChangeRules(sync_plan);
-  sync_plan.context = {.freed = sync_plan.old_numbers,
-                       .ended_local_sets = sync_plan.plan.ended_local_sets()};
+  sync_plan.context.ended_sets = sync_plan.plan.ended_sets();
   return sync_plan;
 }
 

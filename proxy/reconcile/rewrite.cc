@@ -208,14 +208,13 @@ absl::Status Planner::KeepWhatIsFound(const FoundTables& found, SyncPlan& sync_p
     sync_plan.has_marker = true;
     changes = {};
   }
-  LocalSets local_sets;
-  found.elements.ForEach([&](const nft::ElementView& element) { local_sets.AddOld(element); });
-  if (!local_sets.empty()) {
+  EndedSets sets;
+  found.elements.ForEach([&](const nft::ElementView& element) { sets.AddOld(element); });
+  if (!sets.empty()) {
     sync_plan.plan.transaction().ForEachElement(
-        [&](nft::Verb, const nft::ElementView& element) { local_sets.AddNew(element); });
+        [&](nft::Verb, const nft::ElementView& element) { sets.AddNew(element); });
   }
-  sync_plan.context.ended_local_sets = std::move(local_sets).Ended();
-  sync_plan.context.freed = found.elements.StickyPortsNotIn(sync_plan.plan.transaction());
+  sync_plan.context.ended_sets = std::move(sets).Take();
   sync_plan.plan.transaction() = std::move(changes);
   return absl::OkStatus();
 }

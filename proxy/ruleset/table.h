@@ -98,6 +98,15 @@ inline bool HasSourceRanges(uint8_t set) {
   return set == kFirewallSources || set == kRangeFirewallSources;
 }
 
+// Returns true for the maps of port ranges with endpoints.
+inline bool HasRangePorts(uint8_t set) { return set == kRangePorts || set == kRangeBlocks; }
+
+// Returns true for the sets with the endpoints of ports with session affinity.
+inline bool HasStickyEndpoints(uint8_t set) {
+  return set == kAffinityEndpoints || set == kAffinityLocalEndpoints ||
+         set == kRangeAffinityEndpoints || set == kRangeAffinityLocalEndpoints;
+}
+
 // Returns the number of sets of `table` that can have rows. These are the sets with the lowest
 // indexes.
 uint8_t RowSetCount(const nft::TableSpec& table);

@@ -126,6 +126,9 @@ TEST_F(AdoptTest, WithoutChangesNothingIsWritten) {
       {"port range",
        {AService("shop/range").At("10.96.0.6").Port(1000).EndPort(2000),
         Slice("shop/range", 2, 4)}},
+      {"endpoint that is its own destination",
+       {AService("shop/own").At("10.96.0.8").Port(80).External("10.6.0.1"),
+        ASlice("shop/own-1", "shop/own").Port(80).Local("10.6.0.1")}},
       {"more than 16 endpoints",
        {AService("shop/many").At("10.96.0.7").Port(80), Slice("shop/many", 100, 5)}},
   };
@@ -135,6 +138,21 @@ TEST_F(AdoptTest, WithoutChangesNothingIsWritten) {
     if (HasFailure()) FAIL() << c.name;
     ExpectNothingToWrite(c.name);
   }
+}
+
+// No packet needs these rules any more (docs/decisions/0017).
+TEST_F(AdoptTest, TheRulesForFormerSelfEndpointsAreDeletedWithoutElements) {
+  const auto slice = [] { return ASlice("shop/own-1", "shop/own").Port(80).Ready("10.6.0.2"); };
+  Begin();
+  Settle({AService("shop/own").At("10.96.0.8").Port(80).External("10.6.0.1"),
+          slice().Ready("10.6.0.1")});
+  Settle({slice()});
+  ASSERT_EQ(Begin(), Received::kStored);
+  EXPECT_EQ(reconciler_->Sync(SIZE_MAX).outcome, Outcome::kCommitted);
+  ASSERT_EQ(sent_.size(), 1u);
+  EXPECT_EQ(sent_[0].repairs().size(), kFamilies.size());
+  EXPECT_EQ(sent_[0].element_count(), kMarkerElements);
+  ExpectNothingToWrite();
 }
 
 // A packet or a record with a number of a previous run must not reach another Service.

@@ -253,9 +253,7 @@ TEST(RemovalsTest, EndpointsForAffinityAreDeletedWithTheAffinity) {
   transaction.Delete(ServiceIp("192.0.0.3"));
   transaction.Add(ServiceIp("1.0.0.2"));
   const nft::Transaction removals =
-      Removals(transaction, {.freed = {{NumberPool::kStickyPorts, Family::kIpv4, 5},
-                                       {NumberPool::kStickyPorts, Family::kIpv6, 6},
-                                       {NumberPool::kStickyGroups, Family::kIpv4, 6}}});
+      Removals(transaction, {.ended_sets = {EndedSets::KeyOf(sticky_endpoint(5))}});
   EXPECT_EQ(removals.element_count(), 2u);
   EXPECT_EQ(transaction.element_count(), 3u);  // Port 6 keeps its session affinity.
 }
@@ -370,6 +368,15 @@ TEST(LeftoversTest, S116SourceRangesMayOverlap) {
   leftovers.EndWait(leftovers.BeginWait());
   leftovers.ForgetNext();
   EXPECT_FALSE(leftovers.CollideWith(range));
+}
+
+// Until then, the restriction applies to the new range.
+TEST(LeftoversTest, ANewRangeWaitsUntilTheOldRestrictionOfItsAddressIsDeleted) {
+  Leftovers leftovers;
+  leftovers.Add(Changes({RangeFirewallIp("10.96.0.1")}, {}), {});
+  EXPECT_TRUE(leftovers.CollideWith(Changes({}, {RangePort(80)})));
+  EXPECT_TRUE(leftovers.CollideWith(Changes({}, {RangeBlock(3)})));
+  EXPECT_FALSE(leftovers.CollideWith(Changes({}, {SinglePort(80)})));
 }
 
 // Returns the set of the first element.

@@ -248,6 +248,21 @@ TEST_F(WaitTest, AFailedDeletionEndsNoOtherWait) {
   EXPECT_GT(waits_, before);
 }
 
+// A packet that has found the endpoint set before the switch looks up its endpoint after the
+// switch.
+TEST_F(WaitTest, AnEndpointSetWithAffinityIsDeletedAfterTheSwitchToAnotherPolicy) {
+  const auto service = [] { return Web().Affinity(10800); };
+  const auto count = [this](SetIndex set) { return kernel_.ReadSet({Family::kIpv4, set})->size(); };
+  Apply({service().InternalLocal(), WebSlice().Local("10.1.0.1")});
+  for (const bool local : {false, true}) {
+    Apply({local ? service().InternalLocal() : service()});
+    EXPECT_EQ(count(kAffinityEndpoints), 1u);
+    EXPECT_EQ(count(kAffinityLocalEndpoints), 1u);
+    RemoveLeftovers();
+    EXPECT_EQ(count(local ? kAffinityEndpoints : kAffinityLocalEndpoints), 0u);
+  }
+}
+
 TEST_F(WaitTest, TheRulesForSelfEndpointsStayWhileTheirElementsWait) {
   const auto slice = [] { return ASlice("shop/own-1", "shop/own").Port(80).Ready("10.9.0.2"); };
   Apply({AService("shop/own").At("10.96.2.1").Port(80).External("10.9.0.1"),
