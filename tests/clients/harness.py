@@ -143,6 +143,9 @@ class Driver:
     def close(self):
         return self._do(Do="close")
 
+    def signal(self, number):
+        self._process.send_signal(number)
+
     def kill(self):
         self._process.kill()
         self._process.wait()
@@ -295,13 +298,15 @@ class Etcd:
 
 
 class EtcdProxy(grpc.GenericRpcHandler):
-    """An endpoint that forwards requests to etcd, and loses requests and answers."""
+    """An endpoint that forwards requests to etcd, loses requests and answers, and changes answers."""
 
     def __init__(self, etcd_server, folder):
         self._etcd = etcd_server
         self._changed = threading.Condition()  # Its lock guards the fields below.
         self.lose_answers = 0  # Number of transactions with objects whose answers are lost.
         self.lose_requests = 0  # Number of transactions with objects that do not reach etcd.
+        self.empty_answers = 0  # Number of transactions whose answers lose their responses.
+        self.page_pause = 0  # Seconds before each answer to a read of many keys.
         self.transactions = []  # Transactions that write the head, as TxnRequest.
         self._blocked = False
         self.waiting = 0
@@ -331,7 +336,7 @@ class EtcdProxy(grpc.GenericRpcHandler):
 
     def _forward(self, method, request, context, stream):
         txn = etcd.TxnRequest.FromString(request) if method.endswith("/Txn") else etcd.TxnRequest()
-        lost = False
+        lost = empty = False
         with self._changed:
             if txn.success and txn.success[0].request_put.key.endswith(b"/head"):
                 self.transactions.append(txn)
@@ -345,7 +350,16 @@ class EtcdProxy(grpc.GenericRpcHandler):
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._blocked)
             self.waiting -= 1
+            if method.endswith("/Txn") and self.empty_answers:
+                self.empty_answers -= 1
+                empty = True
+        if txn.success and txn.success[0].request_range.limit:
+            time.sleep(self.page_pause)
         answer = self._etcd.call(method, request, stream)
+        if empty:
+            answer = etcd.TxnResponse.FromString(answer)
+            del answer.responses[:]
+            answer = answer.SerializeToString()
         if lost:
             context.abort(grpc.StatusCode.UNAVAILABLE, "answer lost")
         return answer

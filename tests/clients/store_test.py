@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -219,6 +220,29 @@ class Stores:
         store.synced()
         self.assertEqual((self.addresses(), self.head()["epoch"]), ({"10.1.0.2"}, 2))
 
+    def test_a_writer_that_was_stopped_until_its_lease_expired_is_elected_again(self):
+        store = self.store(lease=2)
+        store.set(*web(1))
+        store.synced()
+        store.signal(signal.SIGSTOP)
+        until(lambda: not self.etcd.pairs(f"{PREFIX}/leader"), "the lease does not expire")
+        store.signal(signal.SIGCONT)
+        store.set(*web(2))
+        self.error(store, f"{PREFIX}/leader: the lease has expired")
+        store.synced()
+        self.assertEqual(self.names(), ["web-2-1", "web-2"])
+
+    def test_a_writer_that_reads_many_keys_slowly_renews_the_lease(self):
+        first = self.store()
+        first.set(*webs(600))  # Three pages.
+        first.synced()
+        self.assertIsNone(first.close())
+        self.proxy.page_pause = 1.5
+        store = self.store(lease=4)
+        store.set(*webs(600))
+        store.synced()
+        self.assertEqual(store.status()["written"], 0)
+
     def test_a_foreign_head_is_found_and_all_keys_are_read_again(self):
         store = self.store()
         store.set(*web(1))
@@ -254,6 +278,21 @@ class Stores:
         self.assertEqual(self.proxy.transactions[-1], self.proxy.transactions[-2])
         self.assertEqual({text for text in ("answer lost", "another writer")
                           if any(text in error["details"] for error in store.errors)}, {"answer lost"})
+
+    def test_an_answer_without_responses_is_reported_and_the_request_is_sent_again(self):
+        store = self.store()
+        self.proxy.empty_answers = 1
+        store.set(*web(1))
+        store.synced()
+        problem = f"{self.proxy.url}: responses: Invalid value: 0 items: must have "
+        self.error(store, f"read of {PREFIX}/leader: {problem}1")
+        seq = self.head()["seq"]
+        self.proxy.empty_answers = 2  # Of the transaction, and of the same transaction, which then fails.
+        store.set(*web(2))
+        store.synced()
+        self.error(store, f"state/endpointslices/shop/web-2-1, ...: {problem}5")
+        self.error(store, f"state/endpointslices/shop/web-2-1, ...: {problem}1")
+        self.assertEqual((self.head()["seq"], self.names()), (seq + 1, ["web-2-1", "web-2"]))
 
     def test_a_lost_transaction_is_sent_again(self):
         store = self.store()

@@ -4,13 +4,15 @@
 run.py DIRECTORY-OF-THE-BINARIES [TOOL]...: without TOOL, tests all tools. Prints one row for each action. The
 columns are the tool, the action, the number of new connections to Services, the number of failed connections to
 Services, the number of failed connections without a Service, and the number of elements that svcmapd wrote during
-the action. The connections without a Service are from a pod and from the node to another pod. Fails if only
-connections to Services fail, or if svcmapd writes elements although its tables were not changed.
+the action. Numbers of connections are "IPv4, IPv6". The connections without a Service are from a pod and from the
+node to another pod. Fails if only connections to Services fail in one family, or if svcmapd writes elements although
+its tables were not changed.
 
 The test runs in separate mount, process and network namespaces. It does not use the rules, the configuration
 files and the D-Bus of the host. Needs root and the packages of the group `firewalls` in third_party/packages.txt.
 """
 
+import functools
 import json
 import os
 import re
@@ -24,11 +26,16 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TRAFFIC = HERE.parent / "packages" / "traffic.py"
-NODE = "192.0.2.1"
-CLIENT = "192.0.2.2"
-POD_GATEWAY = "10.1.0.1"
-PODS = {"pod1": "10.1.0.5", "pod2": "10.1.0.6", "pod3": "10.1.0.7"}
-CLUSTER_IP = "10.96.0.10"
+# Each pair of addresses contains one address of each family.
+FAMILIES = ("IPv4", "IPv6")
+NODE = ("192.0.2.1", "2001:db8::1")
+CLIENT = ("192.0.2.2", "2001:db8::2")
+NODE_PREFIXES = (24, 64)
+POD_GATEWAY = ("10.1.0.1", "fd00:10:1::1")
+PODS = {f"pod{n}": (f"10.1.0.{n}", f"fd00:10:1::{n}") for n in (5, 6, 7)}
+POD_PREFIXES = (32, 128)
+POD_RANGES = ("10.1.0.0/16", "fd00:10:1::/64")
+CLUSTER_IP = ("10.96.0.10", "fd00:10:96::10")
 NODE_PORT = 30080
 HOST_PORT = 8081
 SERVICES = 200
@@ -72,30 +79,32 @@ class Process:
         self.process.wait(LIMIT)
 
 
-def connect(space, link, address, gateway):
-    """Connects the namespace `space` to the node."""
+def connect(space, link, addresses, gateways, prefixes):
+    """Connects the namespace `space` to the node, which has the addresses `gateways` on its interface `link`."""
     run("ip", "netns", "add", space)
     run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
     run("ip", "-n", space, "link", "set", "lo", "up")
-    run("ip", "-n", space, "address", "add", address, "dev", "eth0")
     run("ip", "-n", space, "link", "set", "eth0", "up")
     run("ip", "link", "set", link, "up")
-    run("ip", "-n", space, "route", "add", "default", "via", gateway, "dev", "eth0", "onlink")
+    for address, gateway, prefix in zip(addresses, gateways, prefixes):
+        run("ip", "-n", space, "address", "add", f"{address}/{prefix}", "dev", "eth0", "nodad")
+        run("ip", "address", "add", f"{gateway}/{prefix}", "dev", link, "nodad")
+        run("ip", "-n", space, "route", "add", "default", "via", gateway, "dev", "eth0", "onlink")
 
 
 def make_network():
     run("ip", "link", "set", "lo", "up")
-    for setting in ("net.ipv4.ip_forward=1", "net.ipv4.conf.all.route_localnet=1",
+    for setting in ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.route_localnet=1",
                     # Ports of finished connections are used again after a second, so entries must not accumulate.
                     "net.netfilter.nf_conntrack_tcp_timeout_time_wait=1"):
         run("sysctl", "-qw", setting)
-    connect("client", "outside", f"{CLIENT}/24", NODE)
-    run("ip", "address", "add", f"{NODE}/24", "dev", "outside")
-    run("ip", "route", "add", "default", "via", CLIENT)
-    for name, address in PODS.items():
-        connect(name, f"veth-{name}", f"{address}/32", POD_GATEWAY)
-        run("ip", "address", "add", f"{POD_GATEWAY}/32", "dev", f"veth-{name}")
-        run("ip", "route", "add", f"{address}/32", "dev", f"veth-{name}")
+    connect("client", "outside", CLIENT, NODE, NODE_PREFIXES)
+    for address in CLIENT:
+        run("ip", "route", "add", "default", "via", address)
+    for name, addresses in PODS.items():
+        connect(name, f"veth-{name}", addresses, POD_GATEWAY, POD_PREFIXES)
+        for address in addresses:
+            run("ip", "route", "add", address, "dev", f"veth-{name}")
         # Connections of different clients arrive with the same masqueraded address. A socket in TIME-WAIT would
         # reject a connection whose timestamps are lower.
         run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_max_tw_buckets=0")
@@ -105,20 +114,24 @@ def objects():
     """Returns the Service that receives connections, and further Services with ten endpoints each."""
     items = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"},
-         "status": {"addresses": [{"type": "InternalIP", "address": NODE}]}}]
+         "status": {"addresses": [{"type": "InternalIP", "address": address} for address in NODE]}}]
     for n in range(SERVICES):
         name = "web" if n == 0 else f"other-{n}"
-        spec = {"clusterIP": CLUSTER_IP if n == 0 else f"10.96.1.{n}", "ports": [{"port": 80, "targetPort": 8080}]}
+        ips = CLUSTER_IP if n == 0 else [f"10.96.1.{n}"]
+        spec = {"clusterIP": ips[0], "clusterIPs": ips, "ipFamilies": FAMILIES[:len(ips)],
+                "ports": [{"port": 80, "targetPort": 8080}]}
         if n == 0:
             spec["type"] = "NodePort"
             spec["ports"][0]["nodePort"] = NODE_PORT
-        addresses = list(PODS.values())[1:] if n == 0 else [f"10.2.{n}.{i}" for i in range(10)]
+        slices = zip(PODS["pod6"], PODS["pod7"]) if n == 0 else [[f"10.2.{n}.{i}" for i in range(10)]]
         items.append({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "shop", "name": name}, "spec": spec})
-        items.append({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"namespace": "shop", "name": f"{name}-1", "labels": {"kubernetes.io/service-name": name}},
-            "addressType": "IPv4", "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
-            "endpoints": [{"addresses": [address], "nodeName": "node"} for address in addresses]})
+        for family, addresses in zip(FAMILIES, slices):
+            items.append({
+                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": family,
+                "metadata": {"namespace": "shop", "name": f"{name}-{family.lower()}",
+                             "labels": {"kubernetes.io/service-name": name}},
+                "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
+                "endpoints": [{"addresses": [address], "nodeName": "node"} for address in addresses]})
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
@@ -128,7 +141,7 @@ class Svcmap:
         self.socket = f"unix://{STACK_FILES}/svcmap.sock"
         self.daemon = Process(
             "svcmapd", f"{binaries}/svcmapd", "--node-name", "node", "--listen", self.socket,
-            "--state-dir", f"{STACK_FILES}/state", "--cluster-cidr", "10.1.0.0/16")
+            "--state-dir", f"{STACK_FILES}/state", "--cluster-cidr", ",".join(POD_RANGES))
         until("svcmapd accepts calls", lambda: succeeds(f"{binaries}/svcmapctl", "--address", self.socket, "status"))
         manifest = Path(STACK_FILES, "objects.json")
         manifest.write_text(json.dumps(objects()))
@@ -162,45 +175,50 @@ class Test:
         """Performs one action under traffic, and prints its row. `damages` means that the action deletes
         svcmap's tables."""
         written = self.svcmap.metric("svcmap_elements_written_total")
-        loads = {(space, to): self.load(space, *to) for space, to in
-                 (("client", (NODE, NODE_PORT)), ("pod1", (CLUSTER_IP, 80)), (None, (CLUSTER_IP, 80)),
-                  ("pod3", (PODS["pod2"], 8080)), (None, (PODS["pod2"], 8080)))}
+        loads = {(space, to[family], port): self.load(space, to[family], port) for family in range(2)
+                 for space, to, port in (
+                     ("client", NODE, NODE_PORT), ("pod5", CLUSTER_IP, 80), (None, CLUSTER_IP, 80),
+                     ("pod7", PODS["pod6"], 8080), (None, PODS["pod6"], 8080))}
         time.sleep(BEFORE)
         act()
         until("svcmapd has verified its tables", self.svcmap.settled)
         time.sleep(AFTER)
         for load in loads.values():
             load.send_signal(signal.SIGTERM)
-        connections = failed = direct = 0
-        for (space, (address, port)), load in loads.items():
+        connections, failed, direct = [0, 0], [0, 0], [0, 0]  # For each family.
+        for (space, address, port), load in loads.items():
             result = json.loads(load.communicate(timeout=LIMIT)[0])
             if result["failed"]:
-                print(f"{tool}, {action}: from {space or 'node'} to {address}:{port}: {result['failed']} failed: "
+                print(f"{tool}, {action}: from {space or 'node'} to {address} port {port}: {result['failed']} failed: "
                       f"{result['errors']}", file=sys.stderr, flush=True)
-            if address == PODS["pod2"]:
-                direct += result["failed"]
+            family = int(":" in address)
+            if address in PODS["pod6"]:
+                direct[family] += result["failed"]
             else:
-                connections += result["connections"]
-                failed += result["failed"]
+                connections[family] += result["connections"]
+                failed[family] += result["failed"]
         written = int(self.svcmap.metric("svcmap_elements_written_total") - written)
-        print(f"| {tool} | {action} | {connections} | {failed} | {direct} | {written} |", flush=True)
-        if failed and not damages and not direct:
-            self.problems.append(f"{tool}, {action}: only connections to Services failed")
+        counts = [", ".join(map(str, count)) for count in (connections, failed, direct)]
+        print(f"| {tool} | {action} | {' | '.join(counts)} | {written} |", flush=True)
+        for family in range(2):
+            if failed[family] and not damages and not direct[family]:
+                self.problems.append(f"{tool}, {action}: only {FAMILIES[family]} connections to Services failed")
         if written and not damages:
             self.problems.append(f"{tool}, {action}: svcmapd wrote {written} elements")
         if damages and not written:
             self.problems.append(f"{tool}, {action}: svcmapd wrote no elements")
 
     def host_port(self, expected):
-        """Waits until a connection to the hostPort is accepted or refused, as expected."""
-        def attempt():
-            command = f"exec 3< /dev/tcp/{NODE}/{HOST_PORT} && cat <&3"
+        """Waits until connections to the hostPort are accepted or refused, as expected."""
+        def attempt(address):
+            command = f"exec 3< /dev/tcp/{address}/{HOST_PORT} && cat <&3"
             done = subprocess.run(["ip", "netns", "exec", "client", "timeout", "5", "bash", "-c", command],
                                   capture_output=True, text=True)
             return (done.stdout + done.stderr).strip()
 
         text = "svcmap" if expected else "Connection refused"
-        until(f"a connection to the hostPort results in: {text}", lambda: text in attempt())
+        for address in NODE:
+            until(f"a connection to the hostPort of {address} results in: {text}", lambda: text in attempt(address))
 
 
 def test_firewalld(test, backend):
@@ -233,7 +251,8 @@ def test_ufw(test):
     tool = "ufw"
     # Service traffic is forwarded, which ufw denies by default.
     run("ufw", "default", "allow", "routed")
-    run("ufw", "allow", "from", "10.1.0.0/16")
+    for pods in POD_RANGES:
+        run("ufw", "allow", "from", pods)
     test.step(tool, "`ufw enable`", lambda: run("ufw", "--force", "enable"))
     test.step(tool, "`ufw reload`", lambda: run("ufw", "reload"))
     test.step(tool, "`ufw allow 443/tcp`", lambda: run("ufw", "allow", "443/tcp"))
@@ -246,10 +265,10 @@ DOCKER = """\
 *nat
 :DOCKER - [0:0]
 -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
--A OUTPUT ! -d 127.0.0.0/8 -m addrtype --dst-type LOCAL -j DOCKER
--A POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE
+-A OUTPUT ! -d {loopback} -m addrtype --dst-type LOCAL -j DOCKER
+-A POSTROUTING -s {network} ! -o docker0 -j MASQUERADE
 -A DOCKER -i docker0 -j RETURN
--A DOCKER ! -i docker0 -p tcp -m tcp --dport 8443 -j DNAT --to-destination 172.17.0.2:443
+-A DOCKER ! -i docker0 -p tcp -m tcp --dport 8443 -j DNAT --to-destination {destination}
 COMMIT
 *filter
 :FORWARD DROP [0:0]
@@ -263,23 +282,27 @@ COMMIT
 -A FORWARD -o docker0 -j DOCKER
 -A FORWARD -i docker0 ! -o docker0 -j ACCEPT
 -A FORWARD -i docker0 -o docker0 -j ACCEPT
--A DOCKER -d 172.17.0.2/32 ! -i docker0 -o docker0 -p tcp -m tcp --dport 443 -j ACCEPT
+-A DOCKER -d {container} ! -i docker0 -o docker0 -p tcp -m tcp --dport 443 -j ACCEPT
 -A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
 -A DOCKER-ISOLATION-STAGE-1 -j RETURN
 -A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP
 -A DOCKER-ISOLATION-STAGE-2 -j RETURN
 -A DOCKER-USER -m conntrack --ctstate DNAT -j ACCEPT
--A DOCKER-USER -s 10.1.0.0/16 -j ACCEPT
--A DOCKER-USER -d 10.1.0.0/16 -j ACCEPT
+-A DOCKER-USER -s {pods} -j ACCEPT
+-A DOCKER-USER -d {pods} -j ACCEPT
 -A DOCKER-USER -j RETURN
 COMMIT
 """
 
 
-def test_iptables(test, backend):
-    iptables = f"iptables-{backend}"
+def test_iptables(test, iptables):
     tool = iptables
     restore = f"{iptables}-restore"
+    docker = (DOCKER.format(loopback="::1", network="fd00:17::/64", container="fd00:17::2",
+                            destination="[fd00:17::2]:443", pods=POD_RANGES[1])
+              if iptables.startswith("ip6") else
+              DOCKER.format(loopback="127.0.0.0/8", network="172.17.0.0/16", container="172.17.0.2",
+                            destination="172.17.0.2:443", pods=POD_RANGES[0]))
 
     def load(rules, *flags):
         run(restore, *flags, input=rules)
@@ -290,9 +313,9 @@ def test_iptables(test, backend):
                                                                "DOCKER-ISOLATION-STAGE-2"])):
             for chain in chains:
                 run(iptables, "-t", table, "-F", chain)
-        load(DOCKER)
+        load(docker)
 
-    test.step(tool, "load Docker's chains, policy DROP of FORWARD", lambda: load(DOCKER))
+    test.step(tool, "load Docker's chains, policy DROP of FORWARD", lambda: load(docker))
     test.step(tool, "flush and load Docker's chains", restart)
     saved = run(f"{iptables}-save")
     test.step(tool, f"`{restore}` of all tables, with flush", lambda: load(saved))
@@ -325,10 +348,11 @@ def portmap(command):
         "capabilities": {"portMappings": True},
         "runtimeConfig": {"portMappings": [{"hostPort": HOST_PORT, "containerPort": 8080, "protocol": "tcp"}]},
         "prevResult": {
-            "cniVersion": "0.4.0", "interfaces": [{"name": "eth0", "sandbox": "/run/netns/pod3"}],
-            "ips": [{"version": "4", "interface": 0, "address": f"{PODS['pod3']}/32"}]}}
-    environment = {**os.environ, "CNI_COMMAND": command, "CNI_CONTAINERID": "pod3", "CNI_IFNAME": "eth0",
-                   "CNI_NETNS": "/run/netns/pod3", "CNI_PATH": "/usr/lib/cni"}
+            "cniVersion": "0.4.0", "interfaces": [{"name": "eth0", "sandbox": "/run/netns/pod7"}],
+            "ips": [{"version": family[-1], "interface": 0, "address": f"{address}/{prefix}"}
+                    for family, address, prefix in zip(FAMILIES, PODS["pod7"], POD_PREFIXES)]}}
+    environment = {**os.environ, "CNI_COMMAND": command, "CNI_CONTAINERID": "pod7", "CNI_IFNAME": "eth0",
+                   "CNI_NETNS": "/run/netns/pod7", "CNI_PATH": "/usr/lib/cni"}
     run("/usr/lib/cni/portmap", input=json.dumps(network), env=environment)
 
 
@@ -342,7 +366,8 @@ def test_portmap(test):
     test.host_port(True)
     test.step(tool, "DEL", lambda: portmap("DEL"))
     test.host_port(False)
-    clear("iptables")
+    for iptables in ("iptables", "ip6tables"):
+        clear(iptables)
 
 
 TESTS = {
@@ -350,8 +375,8 @@ TESTS = {
     "firewalld": lambda test: test_firewalld(test, "nftables"),
     "firewalld-iptables": lambda test: test_firewalld(test, "iptables"),
     "ufw": test_ufw,
-    "iptables-nft": lambda test: test_iptables(test, "nft"),
-    "iptables-legacy": lambda test: test_iptables(test, "legacy"),
+    **{iptables: functools.partial(test_iptables, iptables=iptables)
+       for iptables in ("iptables-nft", "iptables-legacy", "ip6tables-nft", "ip6tables-legacy")},
     "nft": test_nft,
     "portmap": test_portmap,
 }
@@ -369,8 +394,8 @@ def inside(binaries, tools):
     make_network()
     Process("dbus", "dbus-daemon", "--system", "--nofork", "--nopidfile")
     until("the private D-Bus accepts connections", lambda: os.path.exists("/run/dbus/system_bus_socket"))
-    for name in ("pod2", "pod3"):
-        Process(name, sys.executable, str(TRAFFIC), "serve", PODS[name], "8080", space=name)
+    for name in ("pod6", "pod7"):
+        Process(name, sys.executable, str(TRAFFIC), "serve", "::", "8080", space=name)
     svcmap = Svcmap(binaries)
     test = Test(svcmap)
     print("| Tool | Action | Connections to Services | Failed | Failed without Service | Elements written |")

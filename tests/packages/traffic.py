@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A TCP server and clients that open new connections to a Service without a pause.
 
-traffic.py serve ADDRESS PORT: accepts connections and sends one line.
+traffic.py serve ADDRESS PORT: accepts connections and sends one line. "::" is all IPv4 and IPv6 addresses.
 traffic.py load ADDRESS PORT: opens connections from four threads until SIGTERM, and prints the number of
 connections, the number of failed connections and the slowest connection as JSON.
 """
@@ -20,7 +20,9 @@ LINE = b"svcmap\n"
 
 
 def serve(address, port):
-    with socket.create_server((address, port), backlog=1024) as listener:
+    ipv6 = ":" in address
+    with socket.create_server((address, port), family=socket.AF_INET6 if ipv6 else socket.AF_INET, backlog=1024,
+                              dualstack_ipv6=ipv6) as listener:
         while True:
             connection, _ = listener.accept()
             with connection:

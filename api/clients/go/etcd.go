@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -84,8 +83,7 @@ func etcdGet(request *etcdv3.RangeRequest) *etcdv3.RequestOp {
 }
 
 func (c *etcdClient) read(ctx context.Context, request *etcdv3.RangeRequest) (*etcdv3.RangeResponse, error) {
-	var answer etcdv3.TxnResponse
-	err := c.unary(ctx, "KV/Txn", &etcdv3.TxnRequest{Success: []*etcdv3.RequestOp{etcdGet(request)}}, &answer,
+	answer, err := c.txn(ctx, &etcdv3.TxnRequest{Success: []*etcdv3.RequestOp{etcdGet(request)}},
 		fmt.Sprintf("read of %s", request.Key))
 	if err != nil {
 		return nil, err
@@ -116,12 +114,12 @@ func (c *etcdClient) write(ctx context.Context, key string, fields map[string]in
 		request.Compare = append(request.Compare, &etcdv3.Compare{Target: etcdv3.Compare_MOD, Key: []byte(compared),
 			TargetUnion: &etcdv3.Compare_ModRevision{ModRevision: revision}})
 	}
-	var answer etcdv3.TxnResponse
-	if err := c.unary(ctx, "KV/Txn", request, &answer, subjectOf(key, others)); err != nil {
+	answer, err := c.txn(ctx, request, subjectOf(key, others))
+	if err != nil {
 		return 0, nil, err
 	}
 	if answer.Succeeded {
-		return answer.Header.Revision, nil, nil
+		return answer.GetHeader().GetRevision(), nil, nil
 	}
 	found := &etcdv3.KeyValue{}
 	if pairs := answer.Responses[0].GetResponseRange().Kvs; len(pairs) > 0 {
@@ -152,7 +150,9 @@ func subjectOf(key string, others []*etcdv3.RequestOp) string {
 // grant returns the ID of a new lease.
 func (c *etcdClient) grant(ctx context.Context, seconds int64) (int64, error) {
 	var answer etcdv3.LeaseGrantResponse
-	err := c.unary(ctx, "Lease/LeaseGrant", &etcdv3.LeaseGrantRequest{TTL: seconds}, &answer, "lease")
+	err := c.call(ctx, "lease", func(ctx context.Context) error {
+		return c.conn.Invoke(ctx, "/etcdserverpb.Lease/LeaseGrant", &etcdv3.LeaseGrantRequest{TTL: seconds}, &answer)
+	})
 	return answer.ID, err
 }
 
@@ -187,10 +187,29 @@ func (c *etcdClient) revoke(lease int64) {
 	}
 }
 
-func (c *etcdClient) unary(ctx context.Context, method string, request, answer proto.Message, subject string) error {
-	return c.call(ctx, subject, func(ctx context.Context) error {
-		return c.conn.Invoke(ctx, "/etcdserverpb."+method, request, answer)
+// txn sends a transaction. Its answer has one response for each operation, and the response to a read is a
+// RangeResponse.
+func (c *etcdClient) txn(ctx context.Context, request *etcdv3.TxnRequest, subject string) (*etcdv3.TxnResponse, error) {
+	var answer etcdv3.TxnResponse
+	err := c.call(ctx, subject, func(ctx context.Context) error {
+		if err := c.conn.Invoke(ctx, "/etcdserverpb.KV/Txn", request, &answer); err != nil {
+			return err
+		}
+		operations := request.Success // Without comparisons, etcd always executes these operations.
+		if !answer.Succeeded && len(request.Compare) > 0 {
+			operations = request.Failure
+		}
+		if len(answer.Responses) != len(operations) {
+			return fmt.Errorf("responses: Invalid value: %d items: must have %d items", len(answer.Responses), len(operations))
+		}
+		for i, operation := range operations {
+			if operation.GetRequestRange() != nil && answer.Responses[i].GetResponseRange() == nil {
+				return fmt.Errorf("responses[%d].response_range: Required value", i)
+			}
+		}
+		return nil
 	})
+	return &answer, err
 }
 
 // call repeats a call until etcd answers. It returns an error if etcd rejects the request or if the context

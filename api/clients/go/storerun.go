@@ -132,6 +132,9 @@ func (s *Store) load() error {
 				key = append(pair.Key, 0)
 			}
 			more = page.More
+			if err := s.beat(); err != nil { // Many pages can take longer than the lease.
+				return err
+			}
 		}
 	}
 	s.mu.Lock()

@@ -20,6 +20,10 @@ class StoreError(Exception):
     """A failure that the Store retries, or a rejected object. The text names the key and the reason."""
 
 
+class _IncompleteAnswer(Exception):
+    """An answer without a required value."""
+
+
 class Conflict(Exception):
     """A transaction was not applied, because a compared key has another revision. `found`: the key that the
     transaction writes, as it is in etcd."""
@@ -117,7 +121,20 @@ class Client:
             self._channel = None
 
     def _txn(self, request: etcd.TxnRequest, subject: str) -> etcd.TxnResponse:
-        return self._call(lambda: self._unary("KV/Txn", request, etcd.TxnResponse), subject)
+        """Sends a transaction. Its answer has one response for each operation, and the response to a read is a
+        RangeResponse."""
+        def call():
+            answer = self._unary("KV/Txn", request, etcd.TxnResponse)
+            # Without comparisons, etcd always executes the operations of `success`.
+            operations = request.success if answer.succeeded or not request.compare else request.failure
+            if len(answer.responses) != len(operations):
+                raise _IncompleteAnswer(f"responses: Invalid value: {len(answer.responses)} items: must have "
+                                        f"{len(operations)} items")
+            for i, (operation, response) in enumerate(zip(operations, answer.responses)):
+                if operation.HasField("request_range") and not response.HasField("response_range"):
+                    raise _IncompleteAnswer(f"responses[{i}].response_range: Required value")
+            return answer
+        return self._call(call, subject)
 
     def _unary(self, method: str, request, response):
         return self._connect().unary_unary(f"/etcdserverpb.{method}", type(request).SerializeToString,
@@ -131,7 +148,7 @@ class Client:
                 answer = call()
                 self._retry = _FIRST_RETRY
                 return answer
-            except (grpc.RpcError, OSError) as error:
+            except (grpc.RpcError, OSError, _IncompleteAnswer) as error:
                 problem = self._error(subject, error)
                 if isinstance(error, grpc.RpcError) and error.code() in _REJECTED:
                     raise problem from None

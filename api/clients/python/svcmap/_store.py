@@ -369,6 +369,7 @@ class Store:
                     path = pair.key.decode(errors="replace")[len(self._prefix):]
                     if _kind_of(path) is not None:
                         stored[path] = _value(path, pair.value, False)
+                self._beat()  # Many pages can take longer than the lease.
                 if not page.more:
                     break
                 key = page.kvs[-1].key + b"\0"
