@@ -155,7 +155,7 @@ absl::Status Store::Set(const std::vector<v1::Object>& objects, bool accept_remo
 
 absl::Status Store::WriteDifferences(const std::vector<v1::Object>& objects, bool accept_removals,
                                      absl::Status& problem) {
-  if (absl::Status status = elected_ ? absl::OkStatus() : Elect(); !status.ok()) return status;
+  if (absl::Status status = Elect(); !status.ok()) return status;
   Versions desired;
   for (const v1::Object& object : objects) {
     const absl::StatusOr<api::ConvertedChange> converted =
@@ -187,7 +187,12 @@ absl::Status Store::WriteDifferences(const std::vector<v1::Object>& objects, boo
 }
 
 absl::Status Store::Elect() {
-  if (absl::Status status = lease_ == 0 ? GrantLease() : RenewLease(); !status.ok()) return status;
+  absl::Status leased = lease_ == 0 ? absl::OkStatus() : RenewLease();
+  if (lease_ == 0) {
+    elected_ = false;
+    leased = GrantLease();
+  }
+  if (!leased.ok() || elected_) return leased;
   for (int64_t found_revision = 0;;) {
     TxnRequest write;
     AddCompare(leader_key_, found_revision, write);

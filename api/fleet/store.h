@@ -58,8 +58,9 @@ class Store {
   // ---- Elected writer ----
 
   // Makes etcd contain exactly `objects`, including Nodes. Takes part in the election first if this
-  // Store is not elected. Call Set at least every 5 s, even if the objects have not changed: Set
-  // also renews the lease, which expires after 15 s, and writes the head every 10 s.
+  // Store is not elected, or if its lease has expired. Call Set at least every 5 s, even if the
+  // objects have not changed: Set also renews the lease, which expires after 15 s, and writes the
+  // head every 10 s.
   //
   // After an error, call Set again. FAILED_PRECONDITION: another Store is elected, or removals are
   // held, because they would remove at least half of at least 20 objects of one kind. ABORTED:
@@ -95,7 +96,7 @@ class Store {
   // Sets `problem` if some objects are not written.
   absl::Status WriteDifferences(const std::vector<v1::Object>& objects, bool accept_removals,
                                 absl::Status& problem);
-  absl::Status Elect();
+  absl::Status Elect();       // Renews the lease if this Store is elected.
   absl::Status Beat();        // Renews the lease and writes the head if it is time to.
   absl::Status RenewLease();  // If it is time to.
   absl::Status GrantLease();

@@ -85,6 +85,15 @@ TEST_F(StoreTest, AStoreIsElectedAgainAfterItsLeaseHasExpired) {
   EXPECT_GT(RevisionOf(WebKey(2)), 0);
 }
 
+TEST_F(StoreTest, ASetAfterTheEndOfTheLeaseWritesTheDifferences) {
+  auto store = NewStore("store");
+  ASSERT_OK(store->Set(WithNode(Webs(2))));
+  ASSERT_OK(Eventually("the end of the lease", [&] { return RevisionOf("/leader") == 0; }));
+  ASSERT_OK(store->Set(WithNode(Webs(3))));
+  EXPECT_GT(RevisionOf("/leader"), 0);
+  EXPECT_GT(RevisionOf(WebKey(2)), 0);
+}
+
 TEST_F(StoreTest, AKeyOfAnEarlierLeaseIsWrittenWithTheCurrentLease) {
   auto store = NewStore("store");
   ASSERT_OK(store->Set(WithNode(Webs(1))));
