@@ -1,11 +1,16 @@
-// Tests of the nft text format that need no kernel. tests/contract/*listing_test.cc compare the
-// text with nft's output.
+// Tests of transactions and their fields, and of their text in the format of nft, without a kernel.
+// tests/contract/*listing_test.cc compare the text with the output of nft.
 #include "nft/text/nft_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <string>
 #include <vector>
 
+#include "nft/model/field.h"
+#include "nft/model/transaction.h"
 #include "proxy/ruleset/table.h"
 #include "tests/contract/rows.h"
 
@@ -19,6 +24,8 @@ using ::svcmap::testing::RangeStart;
 using ::svcmap::testing::Row;
 using ::svcmap::testing::ServiceRow;
 using ::svcmap::testing::SourceRow;
+using ::testing::ElementsAre;
+using Bytes = std::vector<uint8_t>;
 
 const TableSpecs& Tables() {
   static const TableSpecs tables = proxy::MakeTables({});
@@ -113,6 +120,84 @@ TEST(ElementTextTest, TheFailedElementOfATransactionIsFoundByItsIndex) {
   transaction.Add(ServiceRow(Ip("fd00:96::1"), 443, Ip("300::1")));
   EXPECT_EQ(ElementText(Tables(), transaction, 1), "fd00:96::1 . tcp . 443 in service-ips");
   EXPECT_EQ(ElementText(Tables(), transaction, 2), "element 2");
+}
+
+std::vector<std::string> Comments(const Transaction& transaction) {
+  std::vector<std::string> comments;
+  transaction.ForEachElement(
+      [&](Verb, const ElementView& element) { comments.emplace_back(element.comment); });
+  return comments;
+}
+
+ElementView View(const Bytes& key, const Bytes& data = {}, std::string_view comment = {}) {
+  return {.set = {Family::kIpv4, 3}, .key = key, .data = data, .comment = comment};
+}
+
+// Elements written by other processes may have comments of up to 250 bytes.
+TEST(TransactionTest, AForeignCommentDoesNotHinderDeletion) {
+  Transaction transaction;
+  transaction.Delete(View({1}, {}, std::string(250, 'x')));
+  EXPECT_THAT(Comments(transaction), ElementsAre(""));
+}
+
+TEST(TransactionTest, ATooLongCommentIsCut) {
+  Transaction transaction;
+  transaction.Add(View({1}, {2}, std::string(1000, 'x')));
+  transaction.Add(View({3}, {4}, "y"));
+  EXPECT_THAT(Comments(transaction), ElementsAre(std::string(Transaction::kMaxComment, 'x'), "y"));
+}
+
+TEST(TransactionTest, AnEndpointTakesAboutThirtyBytes) {
+  Transaction transaction;
+  transaction.Add(View(Bytes(8), Bytes(8), "ns/web:http"));
+  EXPECT_LE(transaction.byte_count(), 32u);
+}
+
+constexpr Field kAllFields[] = {Field::kIpv4Addr,    Field::kIpv6Addr, Field::kInetProto,
+                                Field::kInetService, Field::kMark,     Field::kRaw8,
+                                Field::kRaw24,       Field::kRaw32,    Field::kSlot};
+
+// Returns the bytes of a value in host byte order, which slots and marks use. The tests support
+// both byte orders.
+Bytes HostOrder(uint32_t value) {
+  const auto byte = [&](int i) { return static_cast<uint8_t>(value >> (8 * i)); };
+  return std::endian::native == std::endian::little ? Bytes{byte(0), byte(1), byte(2), byte(3)}
+                                                    : Bytes{byte(3), byte(2), byte(1), byte(0)};
+}
+
+TEST(FieldTest, ValuesPrintAsNftWritesThem) {
+  struct Case {
+    Field field;
+    Bytes bytes;
+    const char* text;
+  };
+  const std::vector<Case> cases = {
+      {Field::kIpv4Addr, {10, 96, 0, 1}, "10.96.0.1"},
+      {Field::kIpv6Addr, {0xfd, 0, 0, 0x96, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, "fd00:96::1"},
+      {Field::kInetProto, {6}, "tcp"},
+      {Field::kInetProto, {17}, "udp"},
+      {Field::kInetProto, {132}, "sctp"},
+      {Field::kInetProto, {1}, "icmp"},
+      {Field::kInetProto, {58}, "ipv6-icmp"},
+      {Field::kInetProto, {200}, "200"},
+      {Field::kInetService, {0x1f, 0x90}, "8080"},
+      {Field::kInetService, {0xff, 0xff}, "65535"},
+      {Field::kMark, HostOrder(0x4000), "0x00004000"},
+      {Field::kRaw8, {0x41}, "0x41"},
+      {Field::kRaw24, {0, 1, 2}, "0x102"},
+      {Field::kRaw32, {0, 1, 2, 3}, "0x10203"},
+      {Field::kSlot, HostOrder(65534), "65534"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(FieldsToText(std::vector{c.field}, c.bytes), c.text);
+}
+
+TEST(FieldTest, TooFewBytesPrintTheirNumber) {
+  const std::vector<Field> fields = {Field::kIpv4Addr, Field::kInetProto};
+  EXPECT_EQ(FieldsToText(fields, {}), "<0 bytes>");
+  EXPECT_EQ(FieldsToText(fields, Bytes(7)), "<7 bytes>");
+  for (const Field field : kAllFields) {
+    EXPECT_EQ(FieldsToText(std::vector{field}, {}), "<0 bytes>");
+  }
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
+#include "nft/base/status.h"
+
 namespace svcmap {
 namespace {
 
@@ -41,6 +45,14 @@ TEST(BackoffTest, AShortSuccessDoesNotShortenTheNextDelay) {
   EXPECT_EQ(backoff.Failure(start + std::chrono::seconds(59)), milliseconds(100));
   backoff.Success(start);
   EXPECT_EQ(backoff.Failure(start + std::chrono::minutes(1)), milliseconds(50));
+}
+
+// The reconciler retries the commit after these errors. It must not conclude that the kernel
+// rejects a Service.
+TEST(StatusTest, ExhaustedResourcesHaveOneCode) {
+  for (const int error : {EMFILE, ENOMEM, ENOBUFS, ENOSPC, EMSGSIZE}) {
+    EXPECT_EQ(ErrnoStatus(error, "send").code(), absl::StatusCode::kResourceExhausted) << error;
+  }
 }
 
 }  // namespace
