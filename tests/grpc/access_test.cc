@@ -41,10 +41,10 @@ using svcmap::testing::TlsProbed;
 using svcmap::testing::WaitUntil;
 using ::testing::HasSubstr;
 
+constexpr char kServerNames[] = "IP:127.0.0.1";
+
 // A server with a TLS listener on a free port, certificate files, and several kinds of clients.
 // Tests read the server's counters through its Unix socket.
-inline constexpr char kServerNames[] = "IP:127.0.0.1";
-
 class TlsTest : public ServerTest {
  protected:
   void SetUp() override {
