@@ -18,26 +18,6 @@
 
 namespace {
 
-bool Receive(int socket, void* data, size_t size) {
-  char* at = static_cast<char*>(data);
-  for (size_t done = 0; done < size;) {
-    const ssize_t count = ::recv(socket, at + done, size - done, MSG_WAITALL);
-    if (count <= 0) return false;
-    done += static_cast<size_t>(count);
-  }
-  return true;
-}
-
-bool Send(int socket, const void* data, size_t size) {
-  const char* at = static_cast<const char*>(data);
-  for (size_t done = 0; done < size;) {
-    const ssize_t count = ::send(socket, at + done, size - done, MSG_NOSIGNAL);
-    if (count <= 0) return false;
-    done += static_cast<size_t>(count);
-  }
-  return true;
-}
-
 int Connect(const char* path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -69,16 +49,19 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "libnftables: no context\n");
     return 1;
   }
+  std::FILE* const requests = fdopen(socket, "r");
+  std::FILE* const responses = fdopen(dup(socket), "w");
   uint64_t size = 0;
   std::string transaction;
-  while (Receive(socket, &size, sizeof(size))) {
+  while (std::fread(&size, sizeof(size), 1, requests) == 1) {
     transaction.resize(size);
-    if (!Receive(socket, transaction.data(), size)) return 1;
+    if (std::fread(transaction.data(), 1, size, requests) != size) return 1;
     const int status = nft_run_cmd_from_buffer(context, transaction.c_str());
     const std::string error = status == 0 ? "" : nft_ctx_get_error_buffer(context);
     const uint64_t header[2] = {status == 0 ? 0u : 1u, error.size()};
-    if (!Send(socket, header, sizeof(header)) || !Send(socket, error.data(), error.size()))
-      return 1;
+    std::fwrite(header, sizeof(header), 1, responses);
+    std::fwrite(error.data(), 1, error.size(), responses);
+    if (std::fflush(responses) != 0) return 1;
   }
   nft_ctx_free(context);
   return 0;

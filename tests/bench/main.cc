@@ -1,21 +1,123 @@
 // svcmap-bench: compares svcmapd with other Service proxies in temporary network namespaces.
 // Requires root. docs/benchmarks.md describes the method.
+#include <sys/utsname.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "api/version/version.h"
 #include "tests/bench/commands/command.h"
-#include "tests/bench/cpu.h"
-#include "tests/bench/record/machine.h"
+#include "tests/bench/process_figures.h"
+#include "tests/support/process.h"
 
 namespace svcmap::bench {
 namespace {
+
+// Sysctls for connection tracking, packet processing and socket buffers.
+constexpr const char* kSysctls[] = {
+    "net/netfilter/nf_conntrack_max",
+    "net/netfilter/nf_conntrack_buckets",
+    "net/core/wmem_max",
+    "net/core/rmem_max",
+    "net/core/bpf_jit_enable",
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/tcp_tw_reuse",
+    "kernel/sched_autogroup_enabled",
+    "vm/overcommit_memory",
+    "vm/swappiness",
+};
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string Trimmed(const std::string& text) {
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
+// Returns the first line of the command's output, or an empty string if the command fails.
+std::string VersionOf(const std::vector<std::string>& argv) {
+  const absl::StatusOr<std::string> out = testing::RunOk({.argv = argv});
+  return out.ok() ? Trimmed(out->substr(0, out->find('\n'))) : "";
+}
+
+void Put(nlohmann::ordered_json& facts, const char* name, const std::string& value) {
+  if (!value.empty()) facts[name] = value;
+}
+
+// Returns the value of the first line "NAME<separator>VALUE" with the given name, without
+// surrounding whitespace and quotes. Returns an empty string if no line has the given name.
+std::string ValueOf(const std::string& text, const std::string& name, char separator) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find(separator);
+    if (at == std::string::npos || Trimmed(line.substr(0, at)) != name) continue;
+    std::string value = Trimmed(line.substr(at + 1));
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+      value = value.substr(1, value.size() - 2);
+    }
+    return value;
+  }
+  return "";
+}
+
+// Writes the facts as JSON. Facts that are not available on this machine are omitted.
+// Writes the facts about the machine, kernel and tools that influence results. `pinning` describes
+// the CPU pinning, for example "proxies on CPU 1, load generator on CPU 0" or "none".
+absl::Status WriteMachine(const std::string& path, const std::vector<std::string>& command_line,
+                          const std::string& svcmapd, const std::string& pinning) {
+  nlohmann::ordered_json facts;
+  facts["date"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
+  facts["command_line"] = command_line;
+  Put(facts, "commit",
+      VersionOf({"git", "-C", SVCMAP_SOURCE_DIR, "describe", "--always", "--dirty"}));
+  Put(facts, "svcmapd", VersionOf({svcmapd, "--version"}));
+  Put(facts, "nft", VersionOf({"nft", "--version"}));
+  Put(facts, "iptables_legacy", VersionOf({"iptables-legacy", "--version"}));
+  Put(facts, "iptables_nft", VersionOf({"iptables-nft", "--version"}));
+
+  utsname kernel = {};
+  uname(&kernel);
+  facts["kernel"] = {{"release", kernel.release}, {"version", kernel.version}};
+  facts["architecture"] = kernel.machine;
+  Put(facts, "distribution", ValueOf(Contents("/etc/os-release"), "PRETTY_NAME", '='));
+  const std::string cpu = Contents("/proc/cpuinfo");
+  Put(facts, "cpu", ValueOf(cpu, "model name", ':'));
+  Put(facts, "cpu_mhz", ValueOf(cpu, "cpu MHz", ':'));
+  Put(facts, "cpu_cache", ValueOf(cpu, "cache size", ':'));
+  facts["cpus"] = sysconf(_SC_NPROCESSORS_ONLN);
+  Put(facts, "governor",
+      Trimmed(Contents("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")));
+  Put(facts, "hypervisor", Trimmed(Contents("/sys/hypervisor/type")));
+  Put(facts, "memory", ValueOf(Contents("/proc/meminfo"), "MemTotal", ':'));
+  Put(facts, "memory_available", ValueOf(Contents("/proc/meminfo"), "MemAvailable", ':'));
+  Put(facts, "load_average", Trimmed(Contents("/proc/loadavg")));
+  facts["pinning"] = pinning;
+  for (const char* sysctl : kSysctls) {
+    const std::string value = Trimmed(Contents(std::string("/proc/sys/") + sysctl));
+    if (!value.empty()) facts["sysctls"][sysctl] = value;
+  }
+  // Replace invalid UTF-8, which CPU names and similar strings may contain.
+  std::ofstream file(path);
+  file << facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  file.close();
+  return file.good() ? absl::OkStatus() : absl::UnknownError("cannot write " + path);
+}
 
 struct Options {
   std::vector<std::string> shapes = {"1000x10", "5000x10", "10000x10"};
@@ -101,7 +203,7 @@ absl::Status Complete(const Options& options, CommonOptions& common) {
 }
 
 int Main(const Options& options, CommonOptions& common, const RunCommand& run,
-         std::vector<std::string> command_line) {
+         const std::vector<std::string>& command_line) {
   if (const absl::Status status = Complete(options, common); !status.ok()) {
     return Fail(std::string(status.message()));
   }
@@ -113,8 +215,8 @@ int Main(const Options& options, CommonOptions& common, const RunCommand& run,
     std::error_code error;
     std::filesystem::create_directories(options.out, error);
     samples.open(options.out + "/samples.csv", std::ios::app);
-    const absl::Status written = WriteMachine(
-        options.out + "/machine.json", {std::move(command_line), common.settings.svcmapd, pinning});
+    const absl::Status written =
+        WriteMachine(options.out + "/machine.json", command_line, common.settings.svcmapd, pinning);
     if (!written.ok()) return Fail(std::string(written.message()));
     if (!samples.is_open()) return Fail("cannot write " + options.out + "/samples.csv");
     samples.seekp(0, std::ios::end);

@@ -1,13 +1,38 @@
 // Tests of the monitor's reports on changes by other processes, on the real kernel. nft(8) makes
 // the changes (S-345).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nft/netlink/watched_kernel.h"
+#include "proxy/ruleset/table.h"
+#include "tests/contract/private_netns.h"
+#include "tests/contract/rows.h"
 #include "tests/contract/rule_handles.h"
-#include "tests/contract/watched_world.h"
+#include "tests/contract/scripted_faults.h"
 #include "tests/support/nft.h"
+#include "tests/support/process.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace svcmap::nft {
 namespace {
 
+using namespace std::chrono_literals;
 using ::svcmap::testing::Address;
+using ::svcmap::testing::Changes;
 using ::svcmap::testing::ClusterIpRow;
 using ::svcmap::testing::EndpointRow;
 using ::svcmap::testing::Row;
@@ -17,6 +42,108 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
+
+// Collects the changes that the monitor reports.
+class ReportedChanges {
+ public:
+  void Add(const ForeignChange& change) {
+    {
+      const std::lock_guard lock(mutex_);
+      changes_.push_back(change);
+    }
+    changed_.notify_all();
+  }
+  std::optional<ForeignChange> Next() {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, testing::kHangLimit, [&] { return !changes_.empty(); }))
+      return std::nullopt;
+    ForeignChange change = std::move(changes_.front());
+    changes_.pop_front();
+    return change;
+  }
+  std::vector<std::string> Texts() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> texts;
+    for (const ForeignChange& change : changes_) texts.push_back(change.text);
+    return texts;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<ForeignChange> changes_;
+};
+
+// A watched kernel with svcmapd's tables and some elements, and the changes that its monitor has
+// reported.
+class WatchedWorld : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    testing::MakePrivateNetNs(netns_);
+    if (!netns_) return;
+    for (const Family family : kFamilies) tables_.push_back(proxy::MakeTable(family, {}));
+    Open({});
+    Transaction creation;
+    for (const Family family : kFamilies) creation.CreateTable({family});
+    Commit(creation);
+    Add({testing::ServiceRow(Family::kIpv4, 1), testing::ServiceRow(Family::kIpv4, 2),
+         testing::ClusterIpRow(Family::kIpv4, 1),
+         testing::EndpointRow(1, 0, testing::Address(Family::kIpv4, 9), 80),
+         testing::EndpointRow(1, 1, testing::Address(Family::kIpv4, 8), 80),
+         testing::RangeStart(testing::Address(Family::kIpv4, 0x100)),
+         testing::RangeEnd(testing::Address(Family::kIpv4, 0x200)),
+         testing::SourceRow(Family::kIpv4, 1, 0x100, 0x1ff),
+         testing::RecordRow(Family::kIpv4, 7, 1, 0x10001)});
+    WaitUntilReported();
+  }
+  void Open(WatchedKernelOptions options) {
+    kernel_.reset();
+    ASSERT_OK_AND_ASSIGN(kernel_, netns_->Run([&] {
+      return WatchedKernel::Open(
+          tables_, [this](const ForeignChange& change) { heard_.Add(change); }, options);
+    }));
+  }
+
+  void Commit(const Transaction& transaction) {
+    const ApplyResult result = kernel_->Apply(transaction);
+    ASSERT_EQ(result.outcome, ApplyOutcome::kCommitted) << result.error;
+  }
+  void Add(const std::vector<testing::Row>& rows) { Commit(testing::Changes({}, rows)); }
+  void Nft(const std::string& script) { ASSERT_OK(testing::RunNft(*netns_, script)); }
+
+  uint32_t Generation() {
+    const absl::StatusOr<uint32_t> generation = kernel_->Generation();
+    EXPECT_OK(generation);
+    return generation.value_or(0);
+  }
+  // Waits until the monitor has reported all changes made so far.
+  void WaitUntilReported() {
+    const uint32_t generation = Generation();
+    ASSERT_TRUE(testing::WaitUntil([&] { return kernel_->reported_generation() == generation; }))
+        << "not reported: " << generation;
+  }
+  ForeignChange AfterNft(const std::string& script) {
+    Nft(script);
+    std::optional<ForeignChange> change = heard_.Next();
+    EXPECT_TRUE(change) << "nothing was handed out";
+    WaitUntilReported();
+    EXPECT_THAT(heard_.Texts(), ::testing::IsEmpty()) << "more than one";
+    return change.value_or(ForeignChange());
+  }
+  void ExpectNothing() {
+    WaitUntilReported();
+    EXPECT_THAT(heard_.Texts(), ::testing::IsEmpty());
+  }
+  static ForeignChange::Touched Touched(const testing::Row& row) {
+    const auto key = row.key.bytes();
+    return {row.set, {key.begin(), key.end()}};
+  }
+
+  std::optional<testing::NetNs> netns_;
+  TableSpecs tables_;
+  ReportedChanges heard_;
+  std::unique_ptr<WatchedKernel> kernel_;
+};
 
 constexpr Family kFamily = Family::kIpv4;
 
@@ -181,6 +308,204 @@ TEST_F(ForeignChangeTest, ChangesComeInTheOrderOfTheCommits) {
     EXPECT_EQ(change->text, "chain c" + std::to_string(i) + " added or changed");
   }
   ExpectNothing();
+}
+
+// Tests of failures of the monitor's socket. After any failure, the monitor must report changes by
+// other processes either individually or as lost (S-345). alive() must show whether the monitor
+// receives notifications.
+
+constexpr Family kWatchedFamily = Family::kIpv4;
+constexpr char kForeign[] = "add rule ip svcmap services accept";
+
+// Returns true if the message is a notification. Responses contain the port id of the requesting
+// socket.
+bool IsNotification(uint32_t port_id, std::span<const uint8_t> datagram) {
+  return reinterpret_cast<const nlmsghdr*>(datagram.data())->nlmsg_pid != port_id;
+}
+
+class WatcherFaultsTest : public WatchedWorld {
+ protected:
+  void SetUp() override {
+    WatchedWorld::SetUp();
+    if (HasFatalFailure() || !netns_) return;
+    Open({.session = {.faults = &own_},
+          .monitor = {.check_interval = 20ms, .patience = 100ms, .faults = &watcher_}});
+  }
+  void TearDown() override { kernel_.reset(); }
+
+  void ExpectLoss(const std::string& text) {
+    const std::optional<ForeignChange> change = heard_.Next();
+    ASSERT_TRUE(change);
+    EXPECT_TRUE(change->lost);
+    EXPECT_THAT(change->text, HasSubstr(text));
+  }
+  void ExpectReport() {
+    Nft(kForeign);
+    const std::optional<ForeignChange> change = heard_.Next();
+    ASSERT_TRUE(change);
+    EXPECT_FALSE(change->lost);
+    EXPECT_EQ(change->text, "1 rule added to services");
+    WaitUntilReported();
+  }
+  void WaitFor(const std::function<bool()>& condition) {
+    ASSERT_TRUE(testing::WaitUntil(condition));
+  }
+  Transaction Large() {
+    Transaction transaction;
+    for (uint32_t i = 0; i < 2000; ++i) transaction.Add(ServiceRow(kWatchedFamily, 1000 + i));
+    return transaction;
+  }
+  // Calls `fn` when the next large batch is sent.
+  void BeforeLargeBatch(std::function<void()> fn) {
+    const std::lock_guard lock(own_.mutex);
+    own_.send = [this, fn](uint32_t, std::span<const uint8_t> bytes) {
+      if (bytes.size() > 10'000) {
+        own_.send = nullptr;
+        fn();
+      }
+      return 0;
+    };
+  }
+
+  ScriptedFaults own_;
+  ScriptedFaults watcher_;
+};
+
+TEST_F(WatcherFaultsTest, S345_AForeignCommitDuringALargeBatchIsALoss) {
+  BeforeLargeBatch([&] { Nft(kForeign); });
+  Commit(Large());
+  ExpectLoss("another process committed during a large batch");
+  WaitUntilReported();
+  ExpectReport();
+}
+
+// The reader is slower than the notifications, so the kernel drops notifications.
+TEST_F(WatcherFaultsTest, S345_AnOverflowIsALoss) {
+  std::mutex busy;
+  std::atomic<bool> blocked = false;
+  watcher_.Set(&ScriptedFaults::receive, [&](uint32_t, std::span<const uint8_t>) {
+    blocked = true;
+    const std::lock_guard wait(busy);
+    return SocketFaults::Receipt();
+  });
+  {
+    const std::lock_guard lock(busy);
+    Nft(kForeign);
+    WaitFor([&] { return blocked.load(); });
+    ASSERT_OK_AND_ASSIGN(const auto other,
+                         netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
+    Transaction flood;
+    for (uint32_t i = 0; i < 100'000; ++i)
+      flood.Add(EndpointRow(2, i, testing::Address(kWatchedFamily, i), 80));
+    ASSERT_OK(other->Apply(flood).error);
+  }
+  std::optional<ForeignChange> change;
+  do {
+    change = heard_.Next();
+    ASSERT_TRUE(change);
+  } while (!change->lost);
+  WaitUntilReported();
+  watcher_.Clear();
+  while (!heard_.Texts().empty()) heard_.Next();
+  ExpectReport();
+}
+
+TEST_F(WatcherFaultsTest, S345_AFailedSocketIsReplaced) {
+  std::atomic<int> failures = 0;
+  watcher_.Set(&ScriptedFaults::receive, [&](uint32_t port_id, std::span<const uint8_t> datagram) {
+    const bool fail = IsNotification(port_id, datagram) && ++failures == 1;
+    return SocketFaults::Receipt{.error = fail ? EBADF : 0};
+  });
+  Nft(kForeign);
+  ExpectLoss("notification socket failed");
+  WaitUntilReported();
+  ExpectReport();
+  EXPECT_TRUE(kernel_->WatcherAlive());
+}
+
+TEST_F(WatcherFaultsTest, WithoutASocketItIsNotAliveUntilItHasOneAgain) {
+  watcher_.Set(&ScriptedFaults::receive, [](uint32_t, std::span<const uint8_t>) {
+    return SocketFaults::Receipt{.error = EBADF};
+  });
+  watcher_.Set(&ScriptedFaults::open, [](int) { return EMFILE; });
+  EXPECT_TRUE(kernel_->WatcherAlive());
+  Nft(kForeign);
+  WaitFor([&] { return !kernel_->WatcherAlive(); });
+  watcher_.Clear();
+  WaitFor([&] { return kernel_->WatcherAlive(); });
+  ExpectLoss("notification socket failed");
+  ExpectReport();
+}
+
+TEST_F(WatcherFaultsTest, S345_ADeafWatcherStartsOverAndIsNotAliveUntilItHears) {
+  watcher_.Set(&ScriptedFaults::receive, [](uint32_t port_id, std::span<const uint8_t> datagram) {
+    return SocketFaults::Receipt{.drop = IsNotification(port_id, datagram)};
+  });
+  Add({ServiceRow(kWatchedFamily, 5)});
+  ExpectLoss("no notification received for the latest commits");
+  WaitFor([&] { return !kernel_->WatcherAlive(); });
+  watcher_.Clear();
+  Add({ServiceRow(kWatchedFamily, 6)});
+  WaitFor([&] { return kernel_->WatcherAlive(); });
+}
+
+TEST_F(WatcherFaultsTest, S345_ARejectedReturnToTheGroupIsALoss) {
+  std::atomic<int> rejected = 0;
+  watcher_.Set(&ScriptedFaults::set_option, [&](int option) {
+    return option == NETLINK_ADD_MEMBERSHIP && ++rejected == 1 ? EPERM : 0;
+  });
+  Commit(Large());
+  ExpectLoss("cannot join the nf_tables notification group");
+  WaitUntilReported();
+  ExpectReport();
+}
+
+TEST_F(WatcherFaultsTest, S345_AGapThatCannotBeMeasuredIsALoss) {
+  BeforeLargeBatch([&] {
+    own_.receive = [this](uint32_t, std::span<const uint8_t> datagram) {
+      const auto* message = reinterpret_cast<const nlmsghdr*>(datagram.data());
+      const bool generation = (message->nlmsg_type & 0xff) == 15;
+      if (generation) own_.receive = nullptr;
+      return SocketFaults::Receipt{.error = generation ? EIO : 0};
+    };
+  });
+  Commit(Large());
+  ExpectLoss("changes during a large batch are unknown");
+  WaitUntilReported();
+  ExpectReport();
+}
+
+// After a late response, batches use a new socket. The monitor must recognize commits from the new
+// socket as svcmapd's own commits.
+TEST_F(WatcherFaultsTest, CommitsFromAFreshSocketAreOurs) {
+  own_.Set(&ScriptedFaults::receive, [this](uint32_t, std::span<const uint8_t>) {
+    own_.receive = nullptr;
+    return SocketFaults::Receipt{.error = ENOBUFS};
+  });
+  EXPECT_EQ(kernel_->Apply(Changes({}, {ServiceRow(kWatchedFamily, 5)})).outcome,
+            ApplyOutcome::kUnknown);
+  ExpectNothing();
+  Add({ServiceRow(kWatchedFamily, 6)});
+  ExpectNothing();
+}
+
+// Another process commits as fast as possible. The monitor reports each commit, and svcmapd's
+// commits continue.
+TEST_F(WatcherFaultsTest, S345_AStormIsReportedToItsEnd) {
+  constexpr int kForeignCommits = 500;
+  ASSERT_OK_AND_ASSIGN(const auto other, netns_->Run([&] { return NetlinkKernel::Open(tables_); }));
+  std::jthread storm([&] {
+    for (uint32_t i = 0; i < kForeignCommits; ++i) {
+      const auto row = EndpointRow(3, i, testing::Address(kWatchedFamily, i), 80);
+      EXPECT_OK(other->Apply(Changes({}, {row})).error);
+    }
+  });
+  for (uint32_t i = 0; i < 200; ++i) Add({ServiceRow(kWatchedFamily, 100 + i)});
+  storm.join();
+  WaitUntilReported();
+  size_t reported = 0;
+  while (!heard_.Texts().empty()) reported += heard_.Next()->elements.size();
+  EXPECT_EQ(reported, kForeignCommits);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/ctl/ctl_world.h"
-#include "tests/support/foreign_storm.h"
+#include "tests/support/damage.h"
 
 namespace svcmap::testing {
 namespace {

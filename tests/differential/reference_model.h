@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "tests/differential/model_service.h"
-#include "tests/support/answer.h"
+#include "tests/support/client.h"
 
 namespace svcmap::testing {
 

@@ -20,7 +20,6 @@
 #include "tests/support/etcd_server.h"
 #include "tests/support/raw_http.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/tcp_proxy.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"
 

@@ -6,7 +6,7 @@
 
 #include "api/daemon/manifests_source.h"
 #include "tests/grpc/server_fixture.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/environment.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::api {

@@ -1,4 +1,4 @@
-#include "tests/hostile/attacks.h"
+#include "tests/hostile/hostile_world.h"
 
 #include <zlib.h>
 

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/hostile/attacks.h"
 #include "tests/hostile/frames.h"
 #include "tests/hostile/hostile_world.h"
 #include "tests/support/wait.h"

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/loss/counted_service.h"
 #include "tests/loss/counted_traffic.h"
 #include "tests/recovery/recovery_world.h"
 

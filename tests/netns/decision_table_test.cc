@@ -125,7 +125,6 @@ INSTANTIATE_ROWS(
 
 // Tests of endpoint selection with terminating endpoints and topology hints. endpoints_test.cc
 // tests all cases.
-
 class EndpointChoice : public FlowRowTest {};
 
 TEST_P(EndpointChoice, Row) { Check(); }
@@ -251,6 +250,174 @@ TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
   }
   ASSERT_OK(ChangeNodeAddress("del", bridge.in(v6())));
 }
+
+// Tests of the masquerade matrix, with three Services in three configurations. DecisionTable tests
+// the default configuration. Each Service has a local and a remote endpoint. Service A has policy
+// Cluster, Service B has externalTrafficPolicy Local, and Service C has internalTrafficPolicy Local.
+// There is one test per row, configuration and family.
+
+const Objects kA = {ExternalWeb("shop/web", kV)};
+const Objects kB = {ExternalWeb("shop/web", kV).ExternalPolicy("Local")};
+const Objects kC = {ExternalWeb("shop/web", kV).InternalPolicy("Local")};
+
+enum Configuration { kNoDetector, kMasqueradeAll, kMasqueradeAllNoDetector };
+
+std::vector<std::string> FlagsOf(Configuration configuration) {
+  std::vector<std::string> flags;
+  if (configuration != kMasqueradeAll) flags.insert(flags.end(), {"--cluster-cidr", ""});
+  if (configuration != kNoDetector) flags.push_back("--masquerade-all");
+  return flags;
+}
+
+// One row of the matrix. Cells are in the order of Configuration.
+struct MatrixRow {
+  const char* requirement;
+  const char* what;
+  const Objects& services;
+  Names sources;
+  Names destinations;
+  const char* cells[3];
+};
+
+std::vector<Row> Column(Configuration configuration) {
+  const Names kClusterIp = {"V:80"};
+  const MatrixRow kRows[] = {
+      {"S191", "PodToAClusterIp", kA, {"P"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S192", "PodToAExternal", kA, {"P"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S193", "OthersToAClusterIp", kA, {"N", "X"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S194", "OthersToAExternal", kA, {"N", "X"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S195", "PodToBClusterIp", kB, {"P"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S196", "PodToBExternal", kB, {"P"}, kExternal, {"L1 -", "L1,R1 -", "L1 -"}},
+      {"S197", "OthersToBClusterIp", kB, {"N", "X"}, kClusterIp, {"L1,R1 -", "L1,R1 m", "L1,R1 m"}},
+      {"S198", "NodeToBExternal", kB, {"N"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+      {"S199", "ClientToBExternal", kB, {"X"}, kExternal, {"L1 -", "L1 -", "L1 -"}},
+      {"S200", "PodToCClusterIp", kC, {"P"}, kClusterIp, {"L1 -", "L1 m", "L1 m"}},
+      {"S201", "OthersToCClusterIp", kC, {"N", "X"}, kClusterIp, {"L1 -", "L1 m", "L1 m"}},
+      {"S202", "AllToCExternal", kC, {"P", "N", "X"}, kExternal, {"L1,R1 m", "L1,R1 m", "L1,R1 m"}},
+  };
+  std::vector<Row> rows;
+  for (const MatrixRow& row : kRows) {
+    rows.push_back({row.requirement, row.what, row.services, "L1 R1",
+                    Each(row.sources, row.destinations, row.cells[configuration])});
+  }
+  return rows;
+}
+
+// Hairpin connections are masqueraded in every configuration.
+Row HairpinRow(const char* requirement) {
+  return {requirement, "Hairpin", kA, "L1", Each({"L1"}, {"V:80", "VIP:80", "N:NP"}, "L1 m")};
+}
+
+template <Configuration kConfiguration>
+class Matrix : public FlowRowTest {
+ protected:
+  std::vector<std::string> AgentFlags() override { return FlagsOf(kConfiguration); }
+};
+
+using MatrixNoDetector = Matrix<kNoDetector>;
+using MatrixMasqueradeAll = Matrix<kMasqueradeAll>;
+using MatrixMasqueradeAllNoDetector = Matrix<kMasqueradeAllNoDetector>;
+
+TEST_P(MatrixNoDetector, Row) { Check(); }
+TEST_P(MatrixMasqueradeAll, Row) { Check(); }
+TEST_P(MatrixMasqueradeAllNoDetector, Row) { Check(); }
+
+INSTANTIATE_ROWS(MatrixNoDetector,
+                 Column(kNoDetector) +
+                     std::vector<Row>{
+                         HairpinRow("S71_S91"),
+                         // Without pod detection, svcmapd treats a pod like any
+                         // client.
+                         {"S68_S91", "LocalWithRemoteEndpointsOnly", kB, "R1 R2",
+                          Each({"P", "X"}, kExternal, "DROP") + Each({"N"}, kExternal, "R1,R2 m") +
+                              Each({"P", "N", "X"}, {"V:80"}, "R1,R2 -")}});
+INSTANTIATE_ROWS(MatrixMasqueradeAll,
+                 Column(kMasqueradeAll) + std::vector<Row>{HairpinRow("S90"),
+                                                           {"S90", "PodElsewhere", kB, "L1 R1",
+                                                            Each({"Q"}, {"V:80"}, "L1,R1 m")}});
+INSTANTIATE_ROWS(MatrixMasqueradeAllNoDetector,
+                 Column(kMasqueradeAllNoDetector) + std::vector<Row>{HairpinRow("S90_S91")});
+
+// Tests of the detection of local pods by address, by the node's podCIDRs and by input interface.
+// Each local host has a veth. Packets from other nodes arrive on the device "remote".
+
+const v1::Object kNodeWithPods = ANode(kAgentNode)
+                                     .InternalIp(kNodeV4)
+                                     .InternalIp(kNodeV6)
+                                     .Zone("za")
+                                     .PodCidr(kPodCidrV4)
+                                     .PodCidr(kPodCidrV6);
+const Objects kBoth = {ExternalWeb("shop/web", kV).ExternalPolicy("Local"), kNodeWithPods};
+
+// The cluster endpoint set contains L1, and the local endpoint set contains L1 and L2. Pods use the
+// cluster endpoint set, and other clients use the local endpoint set.
+constexpr char kEndpoints[] = "L1@za L2@zb";
+
+// Expected results for a source that counts as a pod, another source, and the node.
+Flows Pod(const std::string& source) {
+  return Each({source}, {"V:80"}, "L1 -") + Each({source}, kExternal, "L1 -");
+}
+Flows NoPod(const std::string& source) {
+  return Each({source}, {"V:80"}, "L1 m") + Each({source}, kExternal, "L1,L2 -");
+}
+Flows OfNode() { return Each({"N"}, {"V:80"}, "L1 m") + Each({"N"}, kExternal, "L1 m"); }
+
+class DetectClusterCidr : public FlowRowTest {
+ protected:
+  std::vector<std::string> AgentFlags() override { return {"--detect-local-mode", "ClusterCIDR"}; }
+};
+TEST_P(DetectClusterCidr, Row) { Check(); }
+INSTANTIATE_ROWS(DetectClusterCidr, std::vector<Row>{
+                                        {"S63_S64", "Pod", kBoth, kEndpoints, Pod("P")},
+                                        {"S64_S92", "PodElsewhere", kBoth, kEndpoints, Pod("Q")},
+                                        {"S64", "Client", kBoth, kEndpoints, NoPod("X")},
+                                        {"S64", "Node", kBoth, kEndpoints, OfNode()},
+                                    });
+
+class DetectNodeCidr : public FlowRowTest {
+ protected:
+  std::vector<std::string> AgentFlags() override { return {"--detect-local-mode", "NodeCIDR"}; }
+};
+TEST_P(DetectNodeCidr, Row) { Check(); }
+INSTANTIATE_ROWS(DetectNodeCidr, std::vector<Row>{
+                                     {"S63_S65", "Pod", kBoth, kEndpoints, Pod("P")},
+                                     {"S65_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
+                                     {"S65", "Client", kBoth, kEndpoints, NoPod("X")},
+                                     {"S65", "Node", kBoth, kEndpoints, OfNode()},
+                                 });
+
+// The veth of pod P is configured as the bridge interface.
+class DetectBridge : public FlowRowTest {
+ protected:
+  std::vector<std::string> AgentFlags() override {
+    return {"--detect-local-mode", "BridgeInterface", "--pod-bridge-interface",
+            world()->cast.at("P")->device()};
+  }
+};
+TEST_P(DetectBridge, Row) { Check(); }
+INSTANTIATE_ROWS(DetectBridge, std::vector<Row>{
+                                   {"S66", "Pod", kBoth, kEndpoints, Pod("P")},
+                                   {"S66", "OtherDevice", kBoth, kEndpoints, NoPod("L3")},
+                                   {"S66_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
+                                   {"S66", "Client", kBoth, kEndpoints, NoPod("X")},
+                                   {"S66_S70", "Node", kBoth, kEndpoints, OfNode()},
+                               });
+
+// All devices of pods and the device of the client start with "veth", so the client also counts as
+// a pod.
+class DetectPrefix : public FlowRowTest {
+ protected:
+  std::vector<std::string> AgentFlags() override {
+    return {"--detect-local-mode", "InterfaceNamePrefix", "--pod-interface-name-prefix", "vet"};
+  }
+};
+TEST_P(DetectPrefix, Row) { Check(); }
+INSTANTIATE_ROWS(DetectPrefix, std::vector<Row>{
+                                   {"S67", "Pod", kBoth, kEndpoints, Pod("P")},
+                                   {"S67", "OtherDeviceOfThePrefix", kBoth, kEndpoints, Pod("X")},
+                                   {"S67_S92", "PodElsewhere", kBoth, kEndpoints, NoPod("Q")},
+                                   {"S67_S70", "Node", kBoth, kEndpoints, OfNode()},
+                               });
 
 }  // namespace
 }  // namespace svcmap::testing

@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
-#include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/nft.h"
 #include "tests/support/socket_address.h"

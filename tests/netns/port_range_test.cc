@@ -8,7 +8,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "tests/netns/listing.h"
 #include "tests/netns/service_world.h"
 #include "tests/support/chance.h"
 
@@ -19,7 +18,7 @@ namespace {
 constexpr uint16_t kInside[] = {1000, 1023, 1024, 1279, 1280, 1791, 1792, 2000};
 constexpr uint16_t kOutside[] = {999, 2001, 80};
 constexpr uint16_t kSinglePort = 1500;
-constexpr uint16_t kSourcePort = 5353;
+constexpr uint16_t kRangeSourcePort = 5353;
 
 class PortRangeTest : public ServiceFlowTest {
  protected:
@@ -178,7 +177,7 @@ class UdpPortRangeTest : public PortRangeTest {
   // All requests of a test to a port have the same source port.
   Answer AskFlow(uint16_t port) {
     Request request = To(kWeb, port);
-    request.source_port = kSourcePort;
+    request.source_port = kRangeSourcePort;
     request.timeout = kShort;
     return svcmap::testing::Ask(client().netns(), request);
   }

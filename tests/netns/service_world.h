@@ -20,10 +20,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tests/support/agent.h"
 #include "tests/support/builders.h"
 #include "tests/support/client.h"
 #include "tests/support/echo_server.h"
+#include "tests/support/kernel_check.h"
+#include "tests/support/netns.h"
 #include "tests/support/process.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/topology.h"
@@ -187,5 +190,16 @@ std::string FlowParamName(const ::testing::TestParamInfo<std::tuple<bool, Protoc
 #define EXPECT_ANSWERED_BY(answer, server, seen) EXPECT_TRUE(AnsweredBy(answer, server, seen))
 #define EXPECT_REJECTED(answer) EXPECT_TRUE(Rejected(answer))
 #define EXPECT_NO_ANSWER(answer) EXPECT_TRUE(NoAnswer(answer))
+
+// Returns `nft list ruleset` with sorted elements, one per line. The kernel lists elements in hash
+// order, which differs between namespaces.
+absl::StatusOr<std::string> SortedRuleset(const NetNs& netns);
+
+// Loads `script` into an empty namespace and returns its SortedRuleset.
+absl::StatusOr<std::string> SortedRulesetOf(const std::string& script);
+
+// Waits until the kernel's sets and maps, except for the marker, equal the applied state in the
+// agent's dump.
+void ExpectAppliedIsInTheKernel(Agent& agent, const NetNs& netns);
 
 }  // namespace svcmap::testing

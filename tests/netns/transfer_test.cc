@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/netns/service_world.h"
-#include "tests/support/error_counters.h"
 #include "tests/support/wait.h"
 
 namespace svcmap::testing {

@@ -12,6 +12,7 @@
 
 #include "tests/netns/service_world.h"
 #include "tests/support/environment.h"
+#include "tests/support/file.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/steady_traffic.h"
 #include "tests/support/temporary_folder.h"
@@ -63,6 +64,31 @@ class RecoveryTest : public ServiceTest {
  private:
   std::optional<TemporaryFolder> folder_;
   std::string rules_;
+};
+
+inline const Address kLate = ClusterIp(20);  // Address of a Service that a test adds later.
+
+// Fixture for the saved state tests. The fixture contains an agent with programmed and saved
+// Services, and clients of these Services.
+class SavedStateTest : public RecoveryTest {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  static Objects Everything();  // Returns all objects that the fixture sends to the agent.
+
+  void StartTraffic();
+  // Expects that no request has failed since StartTraffic, and that traffic continues.
+  void ExpectNoInterruption();
+
+  // Each commit of an agent changes the markers.
+  ElementLists ReadMarkers();
+
+  // Adds a Service and expects that its endpoint answers.
+  void ExpectItGoesOn();
+
+ private:
+  std::unique_ptr<SteadyTraffic> traffic_;
 };
 
 }  // namespace svcmap::testing

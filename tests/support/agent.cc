@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "nft/base/unique_fd.h"
 #include "svcmap/v1/control.grpc.pb.h"
-#include "tests/support/slow_machine.h"
+#include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/topology.h"
 #include "tests/support/wait.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "svcmap/v1/control.pb.h"
-#include "tests/support/answer.h"
+#include "tests/support/client.h"
 
 namespace svcmap::testing {
 

@@ -10,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
-#include "tests/support/answer.h"
 #include "tests/support/client.h"
 #include "tests/support/socket_address.h"
 

@@ -29,7 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
-#include "tests/support/answer.h"
+#include "tests/support/client.h"
 #include "tests/support/netns.h"
 
 namespace svcmap::testing {

@@ -1,9 +1,12 @@
-#include "tests/support/fake_kernel.h"
-
+#include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <iterator>
 #include <utility>
+#include <variant>
 
 #include "nft/base/status.h"
+#include "tests/support/fake_kernel.h"
 
 namespace svcmap::nft {
 
@@ -306,6 +309,218 @@ bool FakeKernel::ForeignRemoveElement(SetRef set, std::span<const uint8_t> key, 
   if (outcome.error != 0) return false;
   ++generation_;
   return true;
+}
+
+namespace {
+
+uint64_t Digest(const std::string& text, uint64_t seed = 0) {
+  return std::hash<std::string>()(text + std::to_string(seed));
+}
+
+std::vector<std::string> TargetsOf(const RuleSpec& rule) {
+  std::vector<std::string> targets;
+  for (const Expr& expr : rule.exprs) {
+    const auto* verdict = std::get_if<Verdict>(&expr);
+    if (verdict != nullptr && !verdict->chain.empty()) targets.push_back(verdict->chain);
+  }
+  for (const AnonymousSet& set : rule.sets) {
+    for (const AnonymousSet::Entry& entry : set.entries) {
+      if (!entry.goto_chain.empty()) targets.push_back(entry.goto_chain);
+    }
+  }
+  return targets;
+}
+
+}  // namespace
+
+int FakeChains::Add(const ChainSpec& chain) {
+  uint64_t digest = 0;
+  if (chain.base) {
+    digest = Digest(chain.base->type + " " + chain.base->hook + " " +
+                    std::to_string(chain.base->priority));
+  }
+  const auto [position, added] = chains_.try_emplace(chain.name, Chain{digest, chain.base, {}});
+  return added || position->second.digest == digest ? 0 : EOPNOTSUPP;
+}
+
+int FakeChains::AddRule(const RuleSpec& rule) {
+  const auto chain = chains_.find(rule.chain);
+  if (chain == chains_.end()) return ENOENT;
+  std::vector<std::string> targets = TargetsOf(rule);
+  for (const std::string& target : targets) {
+    if (!chains_.contains(target)) return ENOENT;
+  }
+  chain->second.rules.push_back({Digest(rule.text), std::move(targets)});
+  return 0;
+}
+
+int FakeChains::DeleteRules(const std::string& chain) {
+  const auto found = chains_.find(chain);
+  if (found == chains_.end()) return ENOENT;
+  found->second.rules.clear();
+  return 0;
+}
+
+int FakeChains::DeleteRule(const std::string& chain) {
+  const auto found = chains_.find(chain);
+  if (found == chains_.end() || found->second.rules.empty()) return ENOENT;
+  found->second.rules.erase(found->second.rules.begin());
+  return 0;
+}
+
+int FakeChains::Remove(const std::string& chain) {
+  if (!chains_.contains(chain)) return ENOENT;
+  for (const auto& [name, other] : chains_) {
+    if (name == chain) continue;
+    for (const Rule& rule : other.rules) {
+      if (std::find(rule.targets.begin(), rule.targets.end(), chain) != rule.targets.end()) {
+        return EBUSY;
+      }
+    }
+  }
+  chains_.erase(chain);
+  return 0;
+}
+
+std::map<std::string, BaseChain> FakeChains::Bases() const {
+  std::map<std::string, BaseChain> bases;
+  for (const auto& [name, chain] : chains_) {
+    if (chain.base) bases[name] = *chain.base;
+  }
+  return bases;
+}
+
+std::map<std::string, uint64_t> FakeChains::Digests() const {
+  std::map<std::string, uint64_t> digests;
+  for (const auto& [name, chain] : chains_) {
+    uint64_t digest = chain.digest;
+    for (const Rule& rule : chain.rules) digest = Digest(std::to_string(rule.digest), digest + 1);
+    digests[name] = digest;
+  }
+  return digests;
+}
+
+namespace {
+
+std::string ToString(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+FakeSet::FakeSet(const SetSpec& spec)
+    : key_size_(FieldsSize(spec.key)),
+      data_size_(spec.data.empty() ? 0 : FieldsSize(spec.data)),
+      interval_(spec.has_bounds()),
+      ranges_(spec.has_ranges()) {
+  for (const Field field : spec.key) {
+    field_sizes_.push_back(PaddedFieldSize(field));
+  }
+}
+
+FakeSet::Outcome FakeSet::Add(const ElementView& element) {
+  const bool end = element.interval_end;
+  if (element.key.size() != key_size_ || (end && !interval_)) return {EINVAL, std::nullopt};
+  if (element.data.size() != (end ? 0 : data_size_)) return {EINVAL, std::nullopt};
+  if (element.key_end.size() != (ranges_ ? key_size_ : 0)) return {EINVAL, std::nullopt};
+
+  Key key{ToString(element.key), !end};
+  const auto found = elements_.find(key);
+  if (found != elements_.end()) {
+    if (ranges_ && found->second.key_end != ToString(element.key_end)) {
+      return {EEXIST, std::nullopt};
+    }
+    // If only the comment differs, the kernel accepts the element and keeps the old comment.
+    return {found->second.data == ToString(element.data) ? 0 : EEXIST, std::nullopt};
+  }
+  if (interval_ && CheckOverlap(key) != 0) return {CheckOverlap(key), std::nullopt};
+  if (ranges_ && CheckRanges(element) != 0) return {CheckRanges(element), std::nullopt};
+  elements_.emplace(
+      key, Value{ToString(element.data), std::string(element.comment), ToString(element.key_end)});
+  return {0, Change{std::move(key), std::nullopt}};
+}
+
+// The kernel validates start and end elements one by one, not as ranges. The kernel rejects a start
+// element directly after another start element, and an end element directly before or after another
+// end element.
+int FakeSet::CheckOverlap(const Key& key) const {
+  const auto next = elements_.lower_bound(key);
+  const bool next_is_end = next != elements_.end() && !next->first.start;
+  if (!key.start && next_is_end) return EEXIST;
+  if (next == elements_.begin()) return 0;
+  return std::prev(next)->first.start == key.start ? EEXIST : 0;
+}
+
+// The kernel checks whether the first or the last key of a new range is in an existing range. The
+// kernel does not check the keys between the first and the last key.
+int FakeSet::CheckRanges(const ElementView& element) const {
+  return RangeOf(element.key) != elements_.end() || RangeOf(element.key_end) != elements_.end()
+             ? EEXIST
+             : 0;
+}
+
+// A range contains a key if each field of the range contains the corresponding field of the key.
+FakeSet::Elements::const_iterator FakeSet::RangeOf(std::span<const uint8_t> key) const {
+  const std::string bytes = ToString(key);
+  return std::find_if(elements_.begin(), elements_.end(), [&](const auto& range) {
+    bool inside = true;
+    size_t offset = 0;
+    for (const size_t size : field_sizes_) {
+      inside &= range.first.bytes.compare(offset, size, bytes, offset, size) <= 0 &&
+                bytes.compare(offset, size, range.second.key_end, offset, size) <= 0;
+      offset += size;
+    }
+    return inside;
+  });
+}
+
+FakeSet::Outcome FakeSet::Delete(const ElementView& element) {
+  if (element.key.size() != key_size_) return {EINVAL, std::nullopt};
+  const Elements::const_iterator found =
+      ranges_ ? RangeOf(element.key)
+              : elements_.find(Key{ToString(element.key), !element.interval_end});
+  if (found == elements_.end()) return {ENOENT, std::nullopt};
+  Change change{found->first, found->second};
+  elements_.erase(found);
+  return {0, std::move(change)};
+}
+
+void FakeSet::Undo(const Change& change) {
+  if (change.before) {
+    elements_[change.key] = *change.before;
+  } else {
+    elements_.erase(change.key);
+  }
+}
+
+std::optional<Element> FakeSet::Find(std::span<const uint8_t> key) const {
+  if (ranges_) {
+    const auto range = RangeOf(key);
+    return range == elements_.end() ? std::nullopt : std::optional(ToElement(*range));
+  }
+  const auto next = elements_.upper_bound(Key{ToString(key), true});
+  if (next == elements_.begin()) return std::nullopt;
+  const auto found = std::prev(next);
+  if (!found->first.start || (!interval_ && found->first.bytes != ToString(key))) {
+    return std::nullopt;
+  }
+  return ToElement(*found);
+}
+
+std::vector<Element> FakeSet::All() const {
+  std::vector<Element> all;
+  all.reserve(elements_.size());
+  for (const auto& entry : elements_) all.push_back(ToElement(entry));
+  return all;
+}
+
+Element FakeSet::ToElement(const Elements::value_type& entry) {
+  const auto& [key, value] = entry;
+  return {.key = {key.bytes.begin(), key.bytes.end()},
+          .data = {value.data.begin(), value.data.end()},
+          .comment = value.comment,
+          .interval_end = !key.start,
+          .key_end = {value.key_end.begin(), value.key_end.end()}};
 }
 
 }  // namespace svcmap::nft

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,12 +16,96 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "nft/model/kernel.h"
 #include "nft/model/table.h"
-#include "tests/support/fake_chains.h"
-#include "tests/support/fake_set.h"
 
 namespace svcmap::nft {
+
+// Tracks the chains and rules of one FakeKernel table: existence, order, and jumps between chains.
+// FakeChains does not simulate packet processing.
+class FakeChains {
+ public:
+  // Each method returns an errno, or 0 on success. Adds a chain, or keeps an existing chain.
+  // Returns EOPNOTSUPP if the existing chain has a different hook.
+  int Add(const ChainSpec& chain);
+  int AddRule(const RuleSpec& rule);
+  int DeleteRules(const std::string& chain);
+  int Remove(const std::string& chain);      // Deletes the chain and its rules.
+  int DeleteRule(const std::string& chain);  // Deletes the chain's first rule.
+
+  // See TableContent::chains.
+  std::map<std::string, uint64_t> Digests() const;
+  // See TableContent::bases.
+  std::map<std::string, BaseChain> Bases() const;
+
+ private:
+  struct Rule {
+    uint64_t digest;
+    std::vector<std::string> targets;  // Target chains of the rule's jumps and gotos.
+  };
+  struct Chain {
+    uint64_t digest = 0;
+    std::optional<BaseChain> base;
+    std::vector<Rule> rules;
+  };
+
+  std::map<std::string, Chain> chains_;
+};
+
+// One set or map of FakeKernel. Stores elements and accepts or rejects changes as nf_tables does.
+class FakeSet {
+ public:
+  // If one range ends where the next range starts, the end element comes first.
+  struct Key {
+    std::string bytes;
+    bool start = true;  // False for the end element of an interval.
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Value {
+    std::string data;
+    std::string comment;
+    std::string key_end;  // Last key of a range with several fields. Otherwise empty.
+  };
+  // The effect of one operation on the set. `before` is the previous value of `key`, or nullopt if
+  // the key did not exist.
+  struct Change {
+    Key key;
+    std::optional<Value> before;
+  };
+  struct Outcome {
+    int error = 0;                 // The errno, or 0 on success.
+    std::optional<Change> change;  // Nullopt if the operation failed or changed nothing.
+  };
+
+  explicit FakeSet(const SetSpec& spec);
+
+  Outcome Add(const ElementView& element);
+  Outcome Delete(const ElementView& element);
+  void Undo(const Change& change);
+
+  // Returns the element with this key. In an interval set, returns the start element of the range
+  // that contains the key.
+  std::optional<Element> Find(std::span<const uint8_t> key) const;
+  bool IsKey(std::span<const uint8_t> key) const { return key.size() == key_size_; }
+  std::vector<Element> All() const;
+  size_t size() const { return elements_.size(); }
+
+ private:
+  using Elements = absl::btree_map<Key, Value>;
+
+  int CheckOverlap(const Key& key) const;
+  int CheckRanges(const ElementView& element) const;
+  Elements::const_iterator RangeOf(std::span<const uint8_t> key) const;
+  static Element ToElement(const Elements::value_type& entry);
+
+  size_t key_size_;
+  size_t data_size_;
+  std::vector<size_t> field_sizes_;  // Size of each key field in bytes, with padding.
+  bool interval_;
+  bool ranges_;  // True for an interval set with several fields.
+  Elements elements_;
+};
 
 class FakeKernel final : public Kernel {
  public:

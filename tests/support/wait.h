@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tests/support/slow_machine.h"
+#include "tests/support/environment.h"
 
 namespace svcmap::testing {
 

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/bench/commands/command.h"
-#include "tests/bench/commands/loaded.h"
+#include "tests/bench/commands/entrants.h"
 #include "tests/bench/opponents/svcmap.h"
 
 namespace svcmap::bench {

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -152,12 +153,6 @@ class LibraryProcess {
   LibraryProcess(std::unique_ptr<testing::ChildProcess> process, UniqueFd socket,
                  std::chrono::seconds limit)
       : process_(std::move(process)), socket_(std::move(socket)), limit_(limit) {}
-  // Send and receive exactly `size` bytes.
-  absl::Status Send(const void* data, size_t size, Clock::time_point deadline);
-  absl::Status Receive(void* data, size_t size, Clock::time_point deadline);
-  // Waits until the socket is readable or writable.
-  absl::Status WaitFor(short events, Clock::time_point deadline);
-
   std::unique_ptr<testing::ChildProcess> process_;
   UniqueFd socket_;
   const std::chrono::seconds limit_;
@@ -183,76 +178,38 @@ absl::StatusOr<std::unique_ptr<LibraryProcess>> LibraryProcess::Start(const std:
   if (::poll(&waiting, 1, timeout) != 1) {
     return absl::UnavailableError(program + " does not connect: " + (*process)->err());
   }
-  UniqueFd socket(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  UniqueFd socket(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.ok()) return absl::ErrnoToStatus(errno, "accept");
+  const timeval longest = {.tv_sec = limit.count(), .tv_usec = 0};
+  for (const int option : {SO_SNDTIMEO, SO_RCVTIMEO}) {
+    ::setsockopt(socket.get(), SOL_SOCKET, option, &longest, sizeof(longest));
+  }
   return std::unique_ptr<LibraryProcess>(
       new LibraryProcess(*std::move(process), std::move(socket), limit));
 }
 
-absl::Status LibraryProcess::WaitFor(short events, Clock::time_point deadline) {
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd waiting = {.fd = socket_.get(), .events = events, .revents = 0};
-    const int ready = left <= 0 ? 0 : ::poll(&waiting, 1, static_cast<int>(left));
-    if (ready == 1) return absl::OkStatus();
-    if (ready == 0) {
-      process_->Signal(SIGKILL).IgnoreError();
-      return absl::DeadlineExceededError(
-          absl::StrCat("libnftables takes longer than ", limit_.count(), " s"));
-    }
-    if (errno != EINTR) return absl::ErrnoToStatus(errno, "poll");
-  }
-}
-
-absl::Status LibraryProcess::Send(const void* data, size_t size, Clock::time_point deadline) {
-  const char* at = static_cast<const char*>(data);
-  for (size_t done = 0; done < size;) {
-    const ssize_t count = ::send(socket_.get(), at + done, size - done, MSG_NOSIGNAL);
-    if (count > 0) {
-      done += static_cast<size_t>(count);
-    } else if (errno != EAGAIN) {
-      return absl::ErrnoToStatus(errno, "send a transaction: " + process_->err());
-    } else if (absl::Status status = WaitFor(POLLOUT, deadline); !status.ok()) {
-      return status;
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status LibraryProcess::Receive(void* data, size_t size, Clock::time_point deadline) {
-  char* at = static_cast<char*>(data);
-  for (size_t done = 0; done < size;) {
-    const ssize_t count = ::recv(socket_.get(), at + done, size - done, 0);
-    if (count > 0) {
-      done += static_cast<size_t>(count);
-    } else if (count == 0) {
-      return absl::UnavailableError("the process with libnftables exited: " + process_->err());
-    } else if (errno != EAGAIN) {
-      return absl::ErrnoToStatus(errno, "receive a response");
-    } else if (absl::Status status = WaitFor(POLLIN, deadline); !status.ok()) {
-      return status;
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ToolRun> LibraryProcess::Run(const std::string& transaction) {
+  const auto send = [this](const void* data, size_t size) {
+    return ::send(socket_.get(), data, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+  };
+  const auto receive = [this](void* data, size_t size) {
+    return ::recv(socket_.get(), data, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+  };
   const uint64_t size = transaction.size();
   uint64_t header[2] = {};
-  std::string error;
   const double cpu = CpuSecondsOf(process_->pid());
   const Clock::time_point start = Clock::now();
-  const Clock::time_point deadline = start + limit_;
-  absl::Status status = Send(&size, sizeof(size), deadline);
-  if (status.ok()) status = Send(transaction.data(), size, deadline);
-  if (status.ok()) status = Receive(header, sizeof(header), deadline);
-  if (status.ok()) {
-    error.resize(header[1]);
-    status = Receive(error.data(), error.size(), deadline);
-  }
-  if (!status.ok()) return status;
+  bool done = send(&size, sizeof(size)) && send(transaction.data(), size) &&
+              receive(header, sizeof(header));
+  std::string error(header[1], '\0');
+  done = done && (error.empty() || receive(error.data(), error.size()));
   const std::chrono::duration<double> seconds = Clock::now() - start;
+  if (!done && seconds >= limit_) {
+    process_->Signal(SIGKILL).IgnoreError();
+    return absl::DeadlineExceededError(
+        absl::StrCat("libnftables takes longer than ", limit_.count(), " s"));
+  }
+  if (!done) return absl::UnavailableError("the process with libnftables: " + process_->err());
   if (header[0] != 0) {
     return absl::UnknownError("libnftables: " + error.substr(0, kLibraryErrors));
   }

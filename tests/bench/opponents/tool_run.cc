@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nft/base/unique_fd.h"
-#include "tests/bench/cpu.h"
 #include "tests/bench/process_figures.h"
 
 namespace svcmap::bench {

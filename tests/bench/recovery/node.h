@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,9 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nft/base/unique_fd.h"
+#include "nft/netlink/netlink_kernel.h"
 #include "tests/bench/cluster/cluster.h"
 #include "tests/support/agent.h"
-#include "tests/support/answer.h"
+#include "tests/support/client.h"
 #include "tests/support/echo_server.h"
 #include "tests/support/netns.h"
 #include "tests/support/socket_address.h"
@@ -131,6 +133,36 @@ class RecoveryNode {
   std::vector<std::unique_ptr<testing::EchoServer>> servers_;
   std::unique_ptr<testing::Agent> agent_;
   std::string rules_;
+};
+
+// Detects nf_tables changes in a network namespace by polling the generation id. A poll takes
+// microseconds, whereas the duration of an nft run increases with the size of the tables.
+class CommitWatch {
+ public:
+  static constexpr std::chrono::microseconds kEvery{200};
+
+  // Commits that CommitWatch has detected. A reported time is at most kEvery later than the commit.
+  // Before the first commit, `first` and `last` are the start time.
+  struct Commits {
+    uint32_t generation = 0;  // The generation id after the last change.
+    uint32_t count = 0;       // Number of changes of the generation id since the start.
+    std::chrono::steady_clock::time_point first, last;
+  };
+
+  static absl::StatusOr<std::unique_ptr<CommitWatch>> Start(const testing::NetNs& netns);
+  ~CommitWatch();
+
+  Commits Seen() const;
+
+ private:
+  explicit CommitWatch(std::unique_ptr<nft::NetlinkKernel> kernel) : kernel_(std::move(kernel)) {}
+  void Run();
+
+  std::unique_ptr<nft::NetlinkKernel> kernel_;
+  mutable std::mutex mutex_;
+  Commits seen_;  // Detected commits. Guarded by mutex_.
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 }  // namespace svcmap::bench

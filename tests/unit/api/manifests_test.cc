@@ -17,7 +17,7 @@
 #include "absl/strings/substitute.h"
 #include "api/log/printable.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/environment.h"
 #include "tests/support/temporary_folder.h"
 
 namespace svcmap::api {

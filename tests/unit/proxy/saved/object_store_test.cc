@@ -22,7 +22,7 @@
 #include <thread>
 
 #include "tests/differential/dice.h"
-#include "tests/support/mount_ns.h"
+#include "tests/support/netns.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/wait.h"

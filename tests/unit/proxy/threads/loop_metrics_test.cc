@@ -1,13 +1,21 @@
 // Tests of the values that the loop provides for metrics (docs/specification.md, section 7).
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
+#include <vector>
+
+#include "proxy/reconcile/stages.h"
+#include "proxy/reconcile/trigger_times.h"
 #include "tests/unit/proxy/threads/loop_world.h"
 
 namespace svcmap::proxy::test {
 namespace {
 
+using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::Pair;
+using SystemClock = std::chrono::system_clock;
+using std::chrono::milliseconds;
 
 class LoopMetricsTest : public LoopTest {
  protected:
@@ -153,6 +161,157 @@ TEST_F(NoLocalEndpointsTest, S279_S287_EachPolicyWithoutALocalEndpointCounts) {
   Await(Submit({NoService("shop/web")}));
   EXPECT_EQ(loop_->status().no_local_endpoints.internal[0], 0);
   EXPECT_EQ(loop_->status().no_local_endpoints.external[0], 0);
+}
+
+class TriggerTimesTest : public ::testing::Test {
+ protected:
+  static constexpr TriggerTimes::Time kStart{seconds(1'000'000)};
+  TriggerTimes times_{kStart};
+};
+
+TEST_F(TriggerTimesTest, S346AChangeCountsOnceItIsInTheKernel) {
+  times_.Add(1, kStart + seconds(1), Family::kIpv4);
+  times_.Add(1, kStart + seconds(2), Family::kIpv4);
+  times_.Add(2, kStart + seconds(3), Family::kIpv4);
+  times_.Programmed(1, kStart + seconds(5));
+  EXPECT_EQ(times_.latency().count, 0u);
+  times_.Programmed(2, kStart + seconds(5));
+  EXPECT_EQ(times_.latency().count, 2u);
+  EXPECT_EQ(times_.latency().sum, seconds(7));
+  EXPECT_EQ(times_.latency().last, seconds(3));
+  EXPECT_EQ(times_.latency().longest, seconds(4));
+  times_.Programmed(9, kStart + seconds(13));
+  EXPECT_EQ(times_.latency().count, 3u);
+  EXPECT_EQ(times_.latency().longest, seconds(10));
+}
+
+TEST_F(TriggerTimesTest, S346WhatWasBeforeTheStartDoesNotCount) {
+  times_.Add(1, kStart, Family::kIpv4);
+  times_.Programmed(2, kStart + seconds(1));
+  EXPECT_EQ(times_.latency().count, 0u);
+}
+
+TEST_F(TriggerTimesTest, AClockThatIsAheadGivesNoNegativeTime) {
+  times_.Add(1, kStart + seconds(9), Family::kIpv4);
+  times_.Programmed(2, kStart + seconds(1));
+  EXPECT_EQ(times_.latency().count, 1u);
+  EXPECT_EQ(times_.latency().sum, seconds(0));
+}
+
+TEST_F(TriggerTimesTest, ThereAreNoMoreThanSoMany) {
+  for (size_t i = 0; i < TriggerTimes::kMost + 5; ++i)
+    times_.Add(1, kStart + seconds(1), Family::kIpv4);
+  times_.Programmed(2, kStart + seconds(2));
+  EXPECT_EQ(times_.latency().count, TriggerTimes::kMost);
+}
+
+class ProgrammingLatencyTest : public LoopTest {
+ protected:
+  static Change Triggered(Change change) {
+    change.triggered = SystemClock::now();
+    return change;
+  }
+  uint64_t Measured() { return loop_->status().programming_latency.count; }
+};
+
+TEST_F(ProgrammingLatencyTest, S346OneTimeForEachChangeThatChangedSomething) {
+  Start();
+  const Change slice = Triggered(WebSlice().Ready("10.1.0.1"));
+  EXPECT_EQ(Await(SubmitBatch({.changes = {Web(), slice}})).outcome, Outcome::kCommitted);
+  EXPECT_EQ(Measured(), 1u);
+  EXPECT_EQ(Await(SubmitBatch({.changes = {slice}})).outcome, Outcome::kUnchanged);
+  EXPECT_EQ(Measured(), 1u);
+}
+
+// After a failed commit, svcmapd keeps the measurement, whereas kube-proxy loses the measurement.
+TEST_F(ProgrammingLatencyTest, S346AFailedCommitLosesNone) {
+  Start();
+  SetFault(Fault::kReject);
+  const Change slice = Triggered(WebSlice().Ready("10.1.0.1"));
+  EXPECT_EQ(Await(SubmitBatch({.changes = {Web(), slice}})).outcome, Outcome::kFailed);
+  EXPECT_EQ(Measured(), 0u);
+  SetFault(Fault::kNone);
+  EXPECT_EQ(Await(SubmitBatch({.changes = {Web()}})).error, absl::OkStatus());
+  EXPECT_EQ(Measured(), 1u);
+}
+
+TEST_F(ProgrammingLatencyTest, S356_DeletingASliceKeepsTheTimesOfItsService) {
+  Start();
+  SetFault(Fault::kReject);
+  const Change slice = Triggered(WebSlice().Ready("10.1.0.1"));
+  EXPECT_EQ(Await(SubmitBatch({.changes = {Web(), slice}})).outcome, Outcome::kFailed);
+  SetFault(Fault::kNone);
+  EXPECT_EQ(Await(SubmitBatch({.changes = {NoSlice(slice.key)}})).error, absl::OkStatus());
+  EXPECT_EQ(Measured(), 1u);
+}
+
+// All stages except the deletion of leftovers.
+constexpr size_t kStagesOfChanges = static_cast<size_t>(Stage::kRemove);
+constexpr Stage kOfATransaction[] = {Stage::kPlan, Stage::kSave, Stage::kKernel, Stage::kFollow};
+
+TEST(StageTimesTest, EachStageHasItsOwnSumAndLongest) {
+  StageTimes times;
+  times.Add(Stage::kPlan, milliseconds(3));
+  times.Add(Stage::kPlan, milliseconds(5));
+  times.Add(Stage::kPlan, milliseconds(1));
+  EXPECT_EQ(times.of(Stage::kPlan).count, 3u);
+  EXPECT_EQ(times.of(Stage::kPlan).sum, milliseconds(9));
+  EXPECT_EQ(times.of(Stage::kPlan).longest, milliseconds(5));
+  EXPECT_EQ(times.of(Stage::kPlan).last, milliseconds(1));
+  EXPECT_EQ(times.of(Stage::kKernel).count, 0u);
+}
+
+class LoopStagesTest : public LoopTest {
+ protected:
+  // Returns the stage times of the loop's completed turns.
+  StageTimes Stages() {
+    EXPECT_TRUE(loop_->Call([](Reconciler&) {}));
+    return loop_->status().stages;
+  }
+  // Returns how often each stage was counted since `before`.
+  std::vector<uint64_t> Counted(const StageTimes& before) {
+    const StageTimes after = Stages();
+    std::vector<uint64_t> counts;
+    for (size_t i = 0; i < kStagesOfChanges; ++i) {
+      const auto stage = static_cast<Stage>(i);
+      counts.push_back(after.of(stage).count - before.of(stage).count);
+    }
+    return counts;
+  }
+  Answer SubmitReceived(std::vector<Change> changes) {
+    return SubmitBatch(
+        {.changes = std::move(changes), .received = std::chrono::steady_clock::now()});
+  }
+};
+
+TEST_F(LoopStagesTest, MergedBatchesShareATransactionAndWaitInTheQueueMeanwhile) {
+  StartServing();
+  const StageTimes before = Stages();
+  gate_.Close();
+  Answer first = SubmitReceived(Numbered(1, 1));
+  gate_.AwaitWaiter();
+  const auto came = std::chrono::steady_clock::now();
+  Answer second = SubmitReceived(Numbered(2, 1));
+  Answer third = SubmitReceived(Numbered(3, 1));
+  gate_.Open();
+  Await(first);
+  Await(third);
+  const auto waited = std::chrono::steady_clock::now() - came;
+  EXPECT_EQ(Counted(before), (std::vector<uint64_t>{3, 3, 3, 2, 2, 2, 2, 3}));
+  EXPECT_LE(Stages().of(Stage::kQueue).last, waited);
+}
+
+TEST_F(LoopStagesTest, ARejectedTransactionCounts) {
+  StartServing();
+  const StageTimes before = Stages();
+  SetFault(Fault::kReject);
+  Answer answer = SubmitReceived(Numbered(1, 1));
+  EXPECT_EQ(Await(answer).outcome, Outcome::kFailed);
+  const StageTimes after = Stages();
+  for (const Stage stage : kOfATransaction) {
+    EXPECT_GE(after.of(stage).count - before.of(stage).count, uint64_t{4}) << StageName(stage);
+  }
+  SetFault(Fault::kNone);
 }
 
 }  // namespace
