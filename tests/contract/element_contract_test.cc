@@ -1,4 +1,4 @@
-// Tests of accepted and rejected elements, and of reading elements back.
+// Tests of accepted and rejected elements and ranges, and of reading them back.
 #include <random>
 
 #include "absl/strings/str_join.h"

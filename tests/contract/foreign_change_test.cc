@@ -1,5 +1,5 @@
-// Tests of the monitor's reports on changes by other processes, on the real kernel. nft(8) makes
-// the changes (S-345).
+// Tests of the monitor's reports on changes by other processes (S-345), on the real kernel, also
+// with faults of the monitor's socket. nft(8) makes the changes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

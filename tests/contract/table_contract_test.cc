@@ -1,4 +1,4 @@
-// Tests of the creation and deletion of complete tables.
+// Tests of complete tables, of batches, and of counters.
 #include "nft/netlink/counter_reader.h"
 #include "tests/contract/kernel_contract.h"
 

@@ -1,5 +1,4 @@
-// Tests of `svcmapctl support-bundle` on a node with a planted fault, and of svcmapctl --bundle
-// without the node.
+// Tests of `svcmapctl support-bundle`, `completion` and `top` on a node.
 #include <gmock/gmock.h>
 
 #include <atomic>

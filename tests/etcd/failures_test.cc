@@ -1,5 +1,5 @@
-// Tests svcmap-etcd with an etcd that is full, slow or dead, with objects that are too large, and
-// with steps of the system clock.
+// Tests svcmap-etcd with an etcd that is full, slow or dead, with lost members, with objects that
+// are too large, and with steps of the system clock.
 #include <gmock/gmock.h>
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-// Tests of Dump calls at the same time as other calls.
+// Tests of the calls Dump, Explain and List, and of dry runs.
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

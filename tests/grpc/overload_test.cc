@@ -1,4 +1,4 @@
-// Tests that a client with write permission can cause only a limited number of log lines.
+// Tests of limits: log lines, findings and rejected calls of one client, and a hung disk.
 #include <gmock/gmock.h>
 #include <grpc/support/log.h>
 #include <gtest/gtest.h>

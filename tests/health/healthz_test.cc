@@ -1,4 +1,5 @@
-// Tests of /healthz and /livez over real sockets (S-250..S-258).
+// Tests of /healthz and /livez, and of the health check node ports of Services, over real sockets
+// (S-250..S-258).
 #include <dirent.h>
 
 #include <optional>

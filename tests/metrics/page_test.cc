@@ -1,4 +1,4 @@
-// Tests of the samples of /metrics and of the bytes of /metrics/slis.
+// Tests of the samples of /metrics, of the bytes of /metrics/slis, and of the server.
 #include <unistd.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Tests of restarts with saved state and without a controller. The agent uses the saved state
-// immediately, writes only differences, and does not affect clients.
+// Tests of restarts and crashes with saved state and without a controller. The agent uses the saved
+// state immediately, writes only differences, and does not affect clients.
 #include <algorithm>
 #include <atomic>
 #include <iostream>

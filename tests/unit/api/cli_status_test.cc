@@ -1,4 +1,4 @@
-// Tests of `svcmapctl status`, `dump` and `wait` against a fake agent.
+// Tests of `svcmapctl status`, `dump`, `wait`, `watch` and `version` against a fake agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Tests of the connection rates of `svcmapctl top`.
+// Tests of `svcmapctl top`, and of the HTTP client with which it reads metrics.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests of the Service fields for source ranges, traffic policies and session affinity.
+// Tests of the conversion of policies, source ranges, picks, topology hints and Nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

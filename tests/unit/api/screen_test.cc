@@ -1,4 +1,5 @@
-// Tests of the connections that a Screen closes, with socket pairs instead of clients and gRPC.
+// Tests of the checks before gRPC: frames, unread responses, and the connections that a Screen
+// closes. Socket pairs stand in for clients and gRPC.
 #include "api/screen/screen.h"
 
 #include <arpa/inet.h>
