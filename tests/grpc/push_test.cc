@@ -245,7 +245,7 @@ class HeldSnapshotTest : public ServerTest {
   }
   void TearDown() override {
     stream_.reset();
-    PushTest::TearDown();
+    ServerTest::TearDown();
   }
 
   v1::Ack EmptySnapshot(uint64_t number) {
