@@ -223,7 +223,7 @@ TEST(WeightSlotsTest, AChangeRewritesAboutTheSlotsOfItsEndpoint) {
   }
 }
 
-Addresses Endpoints(size_t count) {
+Addresses EndpointAddresses(size_t count) {
   Addresses endpoints;
   for (size_t i = 0; i < count; ++i) {
     const uint8_t bytes[] = {10, 244, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)};
@@ -240,7 +240,7 @@ std::map<EndpointAddress, size_t> Count(const Addresses& table) {
 
 // Share of the slots that change if one endpoint leaves, in addition to the slots of this endpoint.
 double MovedBeyond(size_t endpoints, uint32_t slots, size_t leaving) {
-  const Addresses all = Endpoints(endpoints);
+  const Addresses all = EndpointAddresses(endpoints);
   Addresses left = all;
   left.erase(left.begin() + static_cast<ptrdiff_t>(leaving));
   const Addresses before = MakeHashTable(all, {}, slots), after = MakeHashTable(left, {}, slots);
@@ -254,7 +254,7 @@ double MovedBeyond(size_t endpoints, uint32_t slots, size_t leaving) {
 TEST(HashTableTest, EverySlotHasAnEndpointAndTheSharesAreEven) {
   for (const uint32_t slots : kHashTableSizes) {
     for (const size_t endpoints : {size_t{1}, size_t{2}, size_t{10}, size_t{25}, size_t{250}}) {
-      const auto count = Count(MakeHashTable(Endpoints(endpoints), {}, slots));
+      const auto count = Count(MakeHashTable(EndpointAddresses(endpoints), {}, slots));
       ASSERT_EQ(count.size(), endpoints);
       for (const auto& [endpoint, own] : count) {
         EXPECT_GE(own, slots / endpoints);
@@ -269,7 +269,7 @@ TEST(HashTableTest, EverySlotHasAnEndpointAndTheSharesAreEven) {
 TEST(HashTableTest, TheTableIsTheSameInAllVersions) {
   std::string text;
   for (const EndpointAddress& endpoint :
-       MakeHashTable(Endpoints(10), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 251)) {
+       MakeHashTable(EndpointAddresses(10), {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 251)) {
     text += endpoint.ip.ToString() + " ";
   }
   EXPECT_EQ(XXH3_64bits(text.data(), text.size()), 8697164027273136246u) << text;
@@ -277,9 +277,9 @@ TEST(HashTableTest, TheTableIsTheSameInAllVersions) {
 
 // Ports of a Service with different target ports select the same endpoint for a client.
 TEST(HashTableTest, TheTargetPortDoesNotChangeTheOrder) {
-  Addresses other_port = Endpoints(10);
+  Addresses other_port = EndpointAddresses(10);
   for (EndpointAddress& endpoint : other_port) endpoint.port = 8081;
-  const Addresses table = MakeHashTable(Endpoints(10), {}, 251);
+  const Addresses table = MakeHashTable(EndpointAddresses(10), {}, 251);
   const Addresses other_table = MakeHashTable(other_port, {}, 251);
   for (size_t slot = 0; slot < table.size(); ++slot) {
     EXPECT_EQ(table[slot].ip, other_table[slot].ip) << slot;
@@ -287,7 +287,7 @@ TEST(HashTableTest, TheTargetPortDoesNotChangeTheOrder) {
 }
 
 TEST(HashTableTest, WeightsAreShares) {
-  const Addresses endpoints = Endpoints(3);
+  const Addresses endpoints = EndpointAddresses(3);
   const auto count = Count(MakeHashTable(endpoints, {1, 3, 6}, 1021));
   EXPECT_NEAR(count.at(endpoints[0]), 102.1, 2);
   EXPECT_NEAR(count.at(endpoints[1]), 306.3, 2);
@@ -330,7 +330,7 @@ TEST(HashTableTest, TheSizeFollowsTheNumberOfEndpoints) {
 
 // Consecutive client addresses must not have similar slots.
 TEST(HashTableTest, ClientsAreSpreadEvenly) {
-  const Addresses table = MakeHashTable(Endpoints(10), {}, 251);
+  const Addresses table = MakeHashTable(EndpointAddresses(10), {}, 251);
   std::map<EndpointAddress, size_t> clients;
   for (unsigned i = 0; i < 65536; ++i) {
     const uint8_t bytes[] = {10, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)};
