@@ -40,7 +40,7 @@ ServiceEntry Entry(const AService& service, const std::vector<ASlice>& slices) {
   return entry;
 }
 
-ASlice Slice(const std::string& name = "ns/a-1") { return ASlice(name, "ns/a"); }
+ASlice SliceOfNs(const std::string& name = "ns/a-1") { return ASlice(name, "ns/a"); }
 
 const ServicePort kPort = {.port = 80};
 const ServicePort kWithNodePort = {.port = 80, .node_port = 30080};
@@ -87,7 +87,8 @@ Resolved Named(const ResolvedEndpoints& resolved, const std::vector<Given>& give
 // not depend on the order of the endpoints or on their distribution among EndpointSlices.
 Resolved Resolve(const AService& service, const std::vector<Given>& given,
                  const ServicePort& port = kWithNodePort, const NodePlace& node = kPlace) {
-  ASlice all = Slice().Port(80), odd = Slice("ns/a-2").Port(80), even = Slice("ns/a-3").Port(80);
+  ASlice all = SliceOfNs().Port(80), odd = SliceOfNs("ns/a-2").Port(80),
+         even = SliceOfNs("ns/a-3").Port(80);
   for (size_t i = 0; i < given.size(); ++i) AddTo(all, given[i], i);
   for (size_t i = given.size(); i-- > 0;) AddTo(i % 2 == 0 ? even : odd, given[i], i);
   const auto resolve = [&](const std::vector<ASlice>& slices) {
@@ -411,7 +412,7 @@ TEST(EndpointsTest, S21_PortsMatchByNameAndProtocol) {
       {"unnamed matches only unnamed", {.port = 80}, {"10.0.0.1:9"}},
       {"no such name", {.name = "https", .port = 80}, {}},
   };
-  const ASlice slice = Slice()
+  const ASlice slice = SliceOfNs()
                            .Port(8080, "http")
                            .Port(53, "dns")
                            .Port(5353, "dns", Protocol::kUdp)
@@ -424,28 +425,28 @@ TEST(EndpointsTest, S21_PortsMatchByNameAndProtocol) {
 }
 
 TEST(EndpointsTest, S19_SlicesOfTheOtherFamilyDoNotCount) {
-  const ASlice v4 = Slice().Port(80).Ready("10.0.0.1");
+  const ASlice v4 = SliceOfNs().Port(80).Ready("10.0.0.1");
   const ASlice v6 = ASlice("ns/a-2", "ns/a", Family::kIpv6).Port(80).Ready("fd00::1");
   EXPECT_THAT(Usable({v4, v6}, Family::kIpv4), ElementsAre("10.0.0.1:80"));
   EXPECT_THAT(Usable({v4, v6}, Family::kIpv6), ElementsAre("fd00::1:80"));
 }
 
 TEST(EndpointsTest, S22_SlicesMayGiveTheSamePortDifferentNumbers) {
-  EXPECT_THAT(Usable({Slice().Port(8080).Ready("10.0.0.1"),
-                      Slice("ns/a-2").Port(9090).Ready("10.0.0.1").Ready("10.0.0.2")}),
+  EXPECT_THAT(Usable({SliceOfNs().Port(8080).Ready("10.0.0.1"),
+                      SliceOfNs("ns/a-2").Port(9090).Ready("10.0.0.1").Ready("10.0.0.2")}),
               ElementsAre("10.0.0.1:8080", "10.0.0.1:9090", "10.0.0.2:9090"));
 }
 
 TEST(EndpointsTest, S27_AreAscendingAndEachOnce) {
-  EXPECT_THAT(Usable({Slice().Port(80).Ready("10.0.0.9").Ready("10.0.0.1"),
-                      Slice("ns/a-2").Port(80).Ready("10.0.0.9").Ready("10.0.0.10")}),
+  EXPECT_THAT(Usable({SliceOfNs().Port(80).Ready("10.0.0.9").Ready("10.0.0.1"),
+                      SliceOfNs("ns/a-2").Port(80).Ready("10.0.0.9").Ready("10.0.0.10")}),
               ElementsAre("10.0.0.1:80", "10.0.0.9:80", "10.0.0.10:80"));
 }
 
 TEST(EndpointsTest, S39_NoSlicesNoPortsOrNoAddressesMeanNoEndpoints) {
   EXPECT_THAT(Usable({}), IsEmpty());
-  EXPECT_THAT(Usable({Slice().Port(80)}), IsEmpty());
-  EXPECT_THAT(Usable({Slice().Ready("10.0.0.1")}), IsEmpty());
+  EXPECT_THAT(Usable({SliceOfNs().Port(80)}), IsEmpty());
+  EXPECT_THAT(Usable({SliceOfNs().Ready("10.0.0.1")}), IsEmpty());
 }
 
 // Two EndpointSlices contain the same address with different conditions. The result does not depend
@@ -466,16 +467,16 @@ TEST(EndpointsTest, S26_WhichOfTwoDuplicatesCounts) {
        {"10.0.0.1:80"}},
   };
   for (const auto& c : cases) {
-    const ASlice a = Slice().Port(80).Endpoint("10.0.0.1", c.a);
-    const ASlice b = Slice("ns/a-2").Port(80).Endpoint("10.0.0.1", c.b);
+    const ASlice a = SliceOfNs().Port(80).Endpoint("10.0.0.1", c.a);
+    const ASlice b = SliceOfNs("ns/a-2").Port(80).Endpoint("10.0.0.1", c.b);
     EXPECT_EQ(Usable({a, b}), c.usable) << c.name;
     EXPECT_EQ(Usable({b, a}), c.usable) << c.name << ", the other way round";
   }
 }
 
 TEST(EndpointsTest, S26_OfDuplicatesOneOnThisNodeMakesItLocal) {
-  const ASlice local = Slice().Port(80).Local("10.0.0.1");
-  const ASlice remote = Slice("ns/a-2").Port(80).Ready("10.0.0.1");
+  const ASlice local = SliceOfNs().Port(80).Local("10.0.0.1");
+  const ASlice remote = SliceOfNs("ns/a-2").Port(80).Ready("10.0.0.1");
   for (const auto& slices : {std::vector{local, remote}, std::vector{remote, local}}) {
     const ServiceEntry entry = Entry(Policies(kLocal, kCluster), slices);
     EXPECT_THAT(AddressTexts(ResolveEndpoints(entry, Family::kIpv4, kPort, kPlace).local),
@@ -484,10 +485,10 @@ TEST(EndpointsTest, S26_OfDuplicatesOneOnThisNodeMakesItLocal) {
 }
 
 TEST(EndpointsTest, S26_OfDuplicatesTheHintsOfOneCountWhateverTheOrder) {
-  const ASlice other = Slice("ns/a-2").Port(80).Ready("10.0.0.2").Hinted({.zones = {"za"}});
-  const ASlice plain = Slice("ns/a-3").Port(80).Ready("10.0.0.1");
-  const ASlice za = Slice("ns/a-4").Port(80).Ready("10.0.0.1").Hinted({.zones = {"za"}});
-  const ASlice zb = Slice("ns/a-5").Port(80).Ready("10.0.0.1").Hinted({.zones = {"zb"}});
+  const ASlice other = SliceOfNs("ns/a-2").Port(80).Ready("10.0.0.2").Hinted({.zones = {"za"}});
+  const ASlice plain = SliceOfNs("ns/a-3").Port(80).Ready("10.0.0.1");
+  const ASlice za = SliceOfNs("ns/a-4").Port(80).Ready("10.0.0.1").Hinted({.zones = {"za"}});
+  const ASlice zb = SliceOfNs("ns/a-5").Port(80).Ready("10.0.0.1").Hinted({.zones = {"zb"}});
   const struct {
     const char* name;
     ASlice a, b;
@@ -508,7 +509,7 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
   const auto resolve = [&](const ASlice& slice) {
     return ResolveEndpoints(Entry(service, {slice}), Family::kIpv4, kWithNodePort, kPlace);
   };
-  const ResolvedEndpoints some = resolve(Slice()
+  const ResolvedEndpoints some = resolve(SliceOfNs()
                                              .Port(80)
                                              .Local("10.0.0.1")
                                              .Weight(0)
@@ -526,7 +527,7 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
 
   // If no endpoint is ready, endpoints that are serving and terminating are used (S-33, S-34).
   // Endpoints with weight 0 are not used as a fallback either.
-  const ResolvedEndpoints fallback = resolve(Slice()
+  const ResolvedEndpoints fallback = resolve(SliceOfNs()
                                                  .Port(80)
                                                  .Local("10.0.0.1")
                                                  .Weight(0)
@@ -536,8 +537,8 @@ TEST(WeightlessEndpointsTest, AreInNoSet) {
   EXPECT_THAT(AddressTexts(fallback.cluster), ElementsAre("10.0.0.2:80"));
   EXPECT_THAT(AddressTexts(fallback.local), ElementsAre("10.0.0.2:80"));
 
-  const ResolvedEndpoints none =
-      resolve(Slice().Port(80).Local("10.0.0.1").Weight(0).Endpoint("10.0.0.2", kDown).Weight(0));
+  const ResolvedEndpoints none = resolve(
+      SliceOfNs().Port(80).Local("10.0.0.1").Weight(0).Endpoint("10.0.0.2", kDown).Weight(0));
   EXPECT_FALSE(none.any) << "S-77, S-81: rejected";
   EXPECT_EQ(none.drained, 1u);
 }
@@ -548,11 +549,11 @@ TEST(EndpointWeightsTest, StandBesideTheSetsWhereTheyDiffer) {
     return ResolveEndpoints(Entry(service, {slice}), Family::kIpv4, kWithNodePort, kPlace);
   };
   const ResolvedEndpoints different =
-      resolve(Slice().Port(80).Local("10.0.0.2").Ready("10.0.0.1").Weight(3).Local("10.0.0.3"));
+      resolve(SliceOfNs().Port(80).Local("10.0.0.2").Ready("10.0.0.1").Weight(3).Local("10.0.0.3"));
   EXPECT_THAT(different.cluster_weights, ElementsAre(3, 1, 1));
   EXPECT_THAT(different.local_weights, IsEmpty()) << "both 1";
   const ResolvedEndpoints equal =
-      resolve(Slice().Port(80).Local("10.0.0.1").Weight(7).Ready("10.0.0.2").Weight(7));
+      resolve(SliceOfNs().Port(80).Local("10.0.0.1").Weight(7).Ready("10.0.0.2").Weight(7));
   EXPECT_THAT(equal.cluster_weights, IsEmpty());
   EXPECT_THAT(equal.local_weights, IsEmpty());
 }
@@ -561,13 +562,13 @@ TEST(EndpointWeightsTest, StandBesideTheSetsWhereTheyDiffer) {
 // of arrival has no effect.
 TEST(EndpointWeightsTest, OfDuplicatesTheLargerOneCounts) {
   const AService service("ns/a");
-  const ASlice other = Slice("ns/a-3").Port(80).Ready("10.0.0.2");
+  const ASlice other = SliceOfNs("ns/a-3").Port(80).Ready("10.0.0.2");
   const auto weights = [&](const ASlice& a, const ASlice& b) {
     return ResolveEndpoints(Entry(service, {a, other, b}), Family::kIpv4, kPort, kPlace)
         .cluster_weights;
   };
   const auto with = [](EndpointConditions conditions, uint16_t weight) {
-    return Slice("ns/a-" + std::to_string(weight))
+    return SliceOfNs("ns/a-" + std::to_string(weight))
         .Port(80)
         .Endpoint("10.0.0.1", conditions)
         .Weight(weight);
@@ -584,7 +585,7 @@ TEST(PortRangeEndpointsTest, AnAddressWithSeveralPortsCountsOnce) {
     return ResolveEndpoints(Entry(AService("ns/a"), {a, b}), Family::kIpv4, range, kPlace);
   };
   const auto at = [](int port, EndpointConditions conditions, uint16_t weight = 1) {
-    return Slice("ns/a-" + std::to_string(port))
+    return SliceOfNs("ns/a-" + std::to_string(port))
         .Port(port)
         .Endpoint("10.0.0.1", conditions)
         .Weight(weight);
