@@ -55,6 +55,8 @@ struct Results {
   double rss_mb = 0;  // RSS of the server after the changes.
 };
 
+double RssMb(pid_t server) { return static_cast<double>(MemoryOf(server).rss_kib) / 1024; }
+
 Usage Now(pid_t server) {
   Usage usage;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -69,8 +71,6 @@ Usage Now(pid_t server) {
   usage.server_before_mb = RssMb(server);
   return usage;
 }
-
-double RssMb(pid_t server) { return static_cast<double>(MemoryOf(server).rss_kib) / 1024; }
 
 Meter::Meter(pid_t server) : server_(server) {
   // Resets VmHWM.
