@@ -27,8 +27,8 @@ class FailuresTest : public EtcdTest {
                       [&] { return Metric(name) >= value; });
   }
 
-  // svcmap-etcd makes a new connection only after a failure or a silence. gRPC makes a second one if
-  // the handshake takes too long.
+  // svcmap-etcd makes a new connection only after a failure or a silence. gRPC makes a second one
+  // if the handshake takes too long.
   void CheckConnections() {
     const int accepted = proxy_->accepted();
     EXPECT_LE(accepted, 2 * (1 + Metric("failures_total") + Metric("silences_total")));

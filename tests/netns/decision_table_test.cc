@@ -253,8 +253,8 @@ TEST_P(DecisionTest, S73_APodsAddressOfTheNodeIsAPods) {
 
 // Tests of the masquerade matrix, with three Services in three configurations. DecisionTable tests
 // the default configuration. Each Service has a local and a remote endpoint. Service A has policy
-// Cluster, Service B has externalTrafficPolicy Local, and Service C has internalTrafficPolicy Local.
-// There is one test per row, configuration and family.
+// Cluster, Service B has externalTrafficPolicy Local, and Service C has internalTrafficPolicy
+// Local. There is one test per row, configuration and family.
 
 const Objects kA = {ExternalWeb("shop/web", kV)};
 const Objects kB = {ExternalWeb("shop/web", kV).ExternalPolicy("Local")};

@@ -1,5 +1,5 @@
-// Checks with connections and streams that send little or nothing, that do not read, or that have no
-// access.
+// Checks with connections and streams that send little or nothing, that do not read, or that have
+// no access.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -61,11 +61,11 @@ void CheckHalfOpenConnections(const Target& target, Verdict& verdict) {
     const size_t open = OpenAt(fds, started + kGreetWithin + kSlack);
     verdict.That(open == 0, "connections without HTTP/2 to be closed after 10 s",
                  std::to_string(open) + " open connections after 15 s");
-    verdict.Note(std::to_string(fds.size()) + " connections closed within " +
-                 std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                    Clock::now() - started)
-                                    .count()) +
-                 " ms");
+    verdict.Note(
+        std::to_string(fds.size()) + " connections closed within " +
+        std::to_string(
+            std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started).count()) +
+        " ms");
   }
   ExpectAlive(target, "after the test", verdict);
   for (const pollfd& fd : fds) close(fd.fd);
@@ -113,7 +113,7 @@ std::string Milliseconds(Clock::duration time) {
 // Makes calls from another client until the writer has been blocked for kStandsStill. Returns the
 // duration of the longest call.
 Clock::duration CallUntilItStandsStill(const Target& target, const std::atomic<uint64_t>& sent,
-                                            Verdict& verdict) {
+                                       Verdict& verdict) {
   Clock::duration longest{0};
   uint64_t last = 0;
   auto since = Clock::now();
