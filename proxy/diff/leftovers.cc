@@ -47,10 +47,9 @@ bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;
     const auto [family, set] = element.set;
-    constexpr size_t kPortSize = 4;  // With padding.
-    collides |= (sources_collide && HasSourceRanges(set)) || Contains(element.set, element.key) ||
-                (HasRangePorts(set) && Contains({family, kRangeFirewallIps},
-                                                element.key.first(element.key.size() - kPortSize)));
+    collides |=
+        (sources_collide && HasSourceRanges(set)) || Contains(element.set, element.key) ||
+        (HasRangePorts(set) && Contains({family, kRangeFirewallIps}, RangeFirewallKey(element)));
   });
   return collides;
 }

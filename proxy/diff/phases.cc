@@ -83,10 +83,8 @@ std::string BlockKey(const nft::ElementView& port) {
   return SharedKey({port.set.family, kRangeBlocks}, key);
 }
 
-// Returns the key of the restriction of all port ranges of an address and protocol. `ports` is an
-// element of a map of ranges.
 Key RangeFirewallIpOf(const nft::ElementView& ports) {
-  return KeyIn({ports.set.family, kRangeFirewallIps}, ports.key.first(ports.key.size() - 4));
+  return KeyIn({ports.set.family, kRangeFirewallIps}, RangeFirewallKey(ports));
 }
 
 // Returns a transaction with the same changes of tables and without elements.

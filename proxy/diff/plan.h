@@ -41,6 +41,12 @@ using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
 nft::ElementView FromSharedKey(const std::string& key);
 
+// Returns the key of the restriction of all port ranges of an address and protocol. `ports` is an
+// element of a map of ranges. Its port has two bytes, and two bytes of padding.
+inline std::span<const uint8_t> RangeFirewallKey(const nft::ElementView& ports) {
+  return ports.key.first(ports.key.size() - 4);
+}
+
 // The elements of the marker set, for svcmapd's next run. The first row contains `saved`,
 // `next_numbers` of its family and `generation`. Further rows contain affinity timeouts.
 struct Marker {

@@ -28,12 +28,8 @@ class ConditionsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_OK(NetNsAvailable());
-    absl::StatusOr<NetNs> netns = NetNs::Create();
-    ASSERT_OK(netns);
-    netns_.emplace(*std::move(netns));
-    absl::StatusOr<TemporaryFolder> folder = TemporaryFolder::Make();
-    ASSERT_OK(folder);
-    folder_.emplace(*std::move(folder));
+    ASSERT_OK_AND_ASSIGN(netns_, NetNs::Create());
+    ASSERT_OK_AND_ASSIGN(folder_, TemporaryFolder::Make());
   }
 
   // Writes a script that runs the shell command `prepare`, then svcmapd.

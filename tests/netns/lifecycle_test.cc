@@ -71,9 +71,7 @@ class LockTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_OK(NetNsAvailable());
-    absl::StatusOr<NetNs> netns = NetNs::Create();
-    ASSERT_OK(netns);
-    netns_.emplace(*std::move(netns));
+    ASSERT_OK_AND_ASSIGN(netns_, NetNs::Create());
   }
 
   // Runs `fn` in the namespace as a user without capabilities.
