@@ -1,10 +1,12 @@
 #include "proxy/diff/phases.h"
 
 #include <algorithm>
+#include <bitset>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "proxy/diff/plan.h"
 
@@ -114,8 +116,9 @@ class Splitter {
   Phases Split() && {
     Phases phases;
     const bool removes = (adds_ || deletes_others_) && deletes_reached_;
-    const bool adds_first = !creates_sets_ && (large_ || adds_restrictions_ || !ended_.empty() ||
-                                               MasqueradesClusterIps());
+    const bool adds_first =
+        !(created_[0].all() && created_[1].all()) &&
+        (large_ || adds_restrictions_ || !ended_.empty() || MasqueradesClusterIps());
     if (!removes && !adds_first && deleted_.empty()) {
       phases.change = std::move(all_);
       return phases;
@@ -127,27 +130,30 @@ class Splitter {
     nft::Transaction added, replaced, deleted, ordered;  // The change.
     all_.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
       const uint8_t set = element.set.set;
+      const bool early = adds_first && !created_[Index(element.set.family)][set];
       if (verb == nft::Verb::kDelete) {
-        if (removes && IsRemoval(element)) {
+        if (early && IsEarlySource(element)) {
+          sources.Delete(element);
+        } else if (removes && IsRemoval(element)) {
           phases.removals.Delete(element);
         } else if (KeepsOrder(set)) {
           ordered.Delete(element);
         } else if (!IsReplaced(element)) {
           deleted.Delete(element);
         }
-      } else if (adds_first && IsEarlySource(element)) {
+      } else if (early && IsEarlySource(element)) {
         sources.Add(element);
-      } else if (adds_first && IsEarlyRestriction(element)) {
+      } else if (early && IsEarlyRestriction(element)) {
         restrictions.Add(element);
         phases.first[1].await_packets |= IsFirewallIps(set);
-      } else if (adds_first && IsMovedPort(element)) {
+      } else if (early && IsMovedPort(element)) {
         moved.Add(element);
       } else if (KeepsOrder(set)) {
         ordered.Add(element);
       } else if (IsReplaced(element)) {
         replaced.Delete(element);
         replaced.Add(element);
-      } else if (adds_first && IsUnreached(element)) {
+      } else if (early && IsUnreached(element)) {
         (HasSlots(set) ? slots : others).Add(element);
       } else {
         added.Add(element);
@@ -206,23 +212,30 @@ class Splitter {
       restricted_.insert(KeyOf(element));
     }
     if (HasSourceRanges(set)) with_new_sources_.insert(FirewallIpOf(element));
-    if (set == kServiceIps && replaces_sources_[Index(family)] && found == deleted_.end() &&
+    if (set == kServiceIps && CreatesSources(family) && found == deleted_.end() &&
         !LeavesRange(element)) {
       new_ports_.insert(KeyIn({family, kFirewallIps}, element.key));
     }
   }
 
   void LookAtRepairs() {
-    creates_sets_ = !all_.creations().empty();
+    for (const auto& creation : all_.creations()) created_[Index(creation.family)].set();
     for (const nft::ChainRepair& repair : all_.repairs()) {
-      creates_sets_ |= !repair.add_sets.empty();
-      for (const std::string& name : repair.remove_sets) {
-        const bool sources = std::ranges::any_of(kSourceSets, [&](SetIndex set) {
-          return set < repair.spec->sets.size() && repair.spec->sets[set].name == name;
-        });
-        (sources ? replaces_sources_[Index(repair.family)] : creates_sets_) = true;
+      if (repair.add_sets.empty() && repair.remove_sets.empty()) continue;
+      const size_t sets = std::min<size_t>(repair.spec->sets.size(), kRowSetCount);
+      for (size_t set = 0; set < sets; ++set) {
+        const std::string& name = repair.spec->sets[set].name;
+        if (absl::c_linear_search(repair.add_sets, name) ||
+            absl::c_linear_search(repair.remove_sets, name)) {
+          created_[Index(repair.family)].set(set);
+        }
       }
     }
+  }
+
+  bool CreatesSources(Family family) const {
+    return std::ranges::any_of(kSourceSets,
+                               [&](SetIndex set) { return created_[Index(family)][set]; });
   }
 
   // Returns true if the key of the element is deleted and added again.
@@ -269,10 +282,11 @@ class Splitter {
   }
 
   // Within one commit, the kernel makes new ranges visible after all other elements, so packets to
-  // a newly restricted IP would be dropped.
+  // a newly restricted IP would be dropped. Ranges of a failed plan, which no packet reaches
+  // without the restriction, are deleted in the same commit, because new ranges may overlap with
+  // them.
   bool IsEarlySource(const nft::ElementView& element) const {
-    return HasSourceRanges(element.set.set) && !replaces_sources_[Index(element.set.family)] &&
-           restricted_.contains(FirewallIpOf(element));
+    return HasSourceRanges(element.set.set) && restricted_.contains(FirewallIpOf(element));
   }
 
   // Packets look up restrictions and clusterIPs before the Service. If one commit adds them and the
@@ -287,7 +301,7 @@ class Splitter {
   // that no packet could use before is restricted earlier, although its source ranges are new.
   bool IsRestrictedByChange(const Key& ip) const {
     return IsReplaced(ip) || (restricted_.contains(ip) && with_new_sources_.contains(ip) &&
-                              replaces_sources_[Index(ip.set.family)] && !new_ports_.contains(ip));
+                              CreatesSources(ip.set.family) && !new_ports_.contains(ip));
   }
 
   // Returns true if the change deletes the port from a map of ranges.
@@ -321,11 +335,11 @@ class Splitter {
   nft::Transaction all_;
   const PhaseContext& context_;
   const bool large_;
-  bool creates_sets_ = false;  // Their elements cannot be added before `change`.
+  std::bitset<kRowSetCount> created_[2];  // Sets whose elements cannot be added before `change`.
   bool adds_ = false;
   bool adds_destinations_ = false;
   bool adds_restrictions_ = false;
-  bool adds_ports_[2] = {}, adds_cluster_ips_[2] = {}, replaces_sources_[2] = {};
+  bool adds_ports_[2] = {}, adds_cluster_ips_[2] = {};
   bool deletes_reached_ = false;  // Elements that may have to be deleted after the change.
   bool deletes_others_ = false;   // Elements that packets do not reach through other rows.
   absl::flat_hash_map<Key, bool> deleted_;  // Whether the key is added again.

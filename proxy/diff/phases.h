@@ -32,7 +32,7 @@ struct FirstPhase {
 
 struct Phases {
   // Committed in this order before `change`, each in parts:
-  // 1. Source ranges of newly restricted IPs.
+  // 1. Source ranges of newly restricted IPs: deletions of old ones, and additions.
   // 2. Restrictions and clusterIPs.
   // 3. Ports that move to a map that packets look up earlier, after the rows that these ports lead
   //    to. If the plan is large, also all rows that packets reach only through other rows, because

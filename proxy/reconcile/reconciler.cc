@@ -246,11 +246,12 @@ void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
   const auto start = Clock::now();
-  CommitFirst(sync_plan);
+  nft::ApplyResult applied = CommitFirst(sync_plan);
   nft::Transaction& transaction = sync_plan.plan.transaction();
-  const bool in_parts = !transaction.creations().empty();
-  const nft::ApplyResult applied =
-      in_parts ? ApplyInParts(kernel_, transaction) : kernel_.Apply(transaction);
+  const bool in_parts = applied.error.ok() && !transaction.creations().empty();
+  if (applied.error.ok()) {
+    applied = in_parts ? ApplyInParts(kernel_, transaction) : kernel_.Apply(transaction);
+  }
   const auto end = Clock::now();
   result.error = Settle(applied, marker);
   const bool committed = result.error.ok();
@@ -283,19 +284,21 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
                     sync_plan.removals.element_count();
 }
 
-// Commits the phases before the change of the plan.
-void Reconciler::CommitFirst(SyncPlan& sync_plan) {
-  bool failed = false;
+// Commits the phases before the change of the plan. After a failure, the plan contains only the
+// failed elements: with a change that also contains the phases, packets would find a part of them.
+nft::ApplyResult Reconciler::CommitFirst(SyncPlan& sync_plan) {
+  nft::ApplyResult result;
   for (const FirstPhase& phase : sync_plan.first) {
     phase.rows.ForEachPart(kElementsPerCommit, [&](nft::Transaction part) {
-      const auto outcome = failed ? nft::ApplyOutcome::kRejected : kernel_.Apply(part).outcome;
-      failed = outcome != nft::ApplyOutcome::kCommitted;
-      if (outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
-      // After a failure, the change contains the remaining elements. Its commit reports the error.
-      if (failed) sync_plan.plan.transaction().AddElements(std::move(part));
+      if (!result.error.ok()) return;
+      result = kernel_.Apply(part);
+      if (result.outcome != nft::ApplyOutcome::kRejected) sync_plan.ahead.AddElements(part);
+      if (!result.error.ok()) sync_plan.plan.transaction() = std::move(part);
     });
-    if (phase.await_packets && !failed) AwaitPackets();
+    if (!result.error.ok()) break;
+    if (phase.await_packets) AwaitPackets();
   }
+  return result;
 }
 
 // Returns OK if the kernel has committed the attempt. If the markers do not prove the outcome, the

@@ -149,7 +149,7 @@ class Reconciler {
   void RepairBeforePlan(std::vector<RepairResult>& repairs);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
   void DivideIntoPhases(SyncPlan& sync_plan) const;
-  void CommitFirst(SyncPlan& sync_plan);
+  nft::ApplyResult CommitFirst(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
   void SaveObjects(uint64_t revision);

@@ -249,16 +249,16 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     }
     options_.ruleset.detect_local =
         seed % 2 == 0 ? DetectLocal::kNodeCidr : DetectLocal::kClusterCidr;
+    if (seed % 4 == 1) options_.ruleset.cluster_cidr[0] = IpPrefix::Parse("10.0.0.0/8");
+    options_.ruleset.masquerade_all = seed % 5 == 0;
     judge_.reset();
     if (!real()) {
-      judge_.emplace(fake, RowSetCount(tables()[0]));
+      judge_.emplace(fake, RowSetCount(tables()[0]), MasqueradesClusterIps(options_.ruleset));
       options_.await_packets = [this] { judge_->PacketsLeft(); };
       kernel_->SetObserver([this](const nft::Transaction& transaction) {
         if (!interfered_) judge_->Committed(transaction);
       });
     }
-    if (seed % 4 == 1) options_.ruleset.cluster_cidr[0] = IpPrefix::Parse("10.0.0.0/8");
-    options_.ruleset.masquerade_all = seed % 5 == 0;
     changes_.emplace(seed);
     interfaces_.clear();
     sent_.clear();

@@ -1,4 +1,5 @@
-// Looks up the first packet of a connection in copies of the tables, as the rules do. Commits may
+// Looks up the first packet of a connection in copies of the tables, as the rules do: the source
+// ranges, the maps, the endpoints, and the rejects of packets that are not translated. Commits may
 // take place between any two lookups, so a packet reads each map in the same version as the
 // previous map, or in a later version. Instead of picking one endpoint, PacketPath follows all.
 //
@@ -7,6 +8,7 @@
 // handled like a packet that reads only the later version.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <iterator>
@@ -33,18 +35,27 @@ struct Packet {
   uint16_t port = 0;
   bool from_pod = false;
 
+  // Some source ranges of RandomChanges contain these addresses.
+  IpAddress source() const {
+    const bool is_v4 = to.family() == Family::kIpv4;
+    if (from_pod) return *IpAddress::Parse(is_v4 ? "10.0.0.99" : "fd00:1::99");
+    return *IpAddress::Parse(is_v4 ? "198.51.100.1" : "2001:db9::1");
+  }
+
   friend auto operator<=>(const Packet&, const Packet&) = default;
 };
 
 struct Outcome {
   Verdict verdict = Verdict::kUntouched;
-  EndpointAddress endpoint = {};  // Only for kDnat.
+  // Only for kDnat. The port is 0 if the packet keeps its port, as in a port range.
+  EndpointAddress endpoint = {};
 
   friend auto operator<=>(const Outcome&, const Outcome&) = default;
 };
 using Outcomes = std::set<Outcome>;
 
-// Data of all elements of a set by key.
+// Data of all elements of a set by key. For source ranges, the key is the key of the restricted
+// load balancer IP, and the data are the first and last addresses of all of its ranges.
 using Elements = absl::flat_hash_map<std::string, std::string>;
 // The sets of both tables by Index(Family) and SetIndex. Sets that do not exist are empty.
 using TableCopies = std::array<std::array<std::shared_ptr<const Elements>, kRowSetCount>, 2>;
@@ -64,7 +75,21 @@ class PacketPath {
 
   // Returns how the packet can be handled, for all possible times of the lookups.
   Outcomes Take() {
-    Lookup(kServiceIps, PortKey(), 0, [this](const std::string* descriptor, size_t v) {
+    PassFirewall(kFirewallIps, kFirewallSources, PortKey(), 0,
+                 [this](size_t v) { FindService(v); });
+    return std::move(outcomes_);
+  }
+
+  static DescriptorParts Parse(std::span<const uint8_t> descriptor) {
+    return ParseDescriptor(*IpAddress::FromBytes(descriptor));
+  }
+
+ private:
+  static constexpr int kStickyAttempts = 3;
+
+  // The chain services.
+  void FindService(size_t from) {
+    Lookup(kServiceIps, PortKey(), from, [this](const std::string* descriptor, size_t v) {
       if (descriptor != nullptr) return Dispatch(*descriptor, /*range=*/false, v);
       // If a port without endpoints becomes part of a range, the filter chains may miss the reject
       // (docs/decisions/0011).
@@ -74,16 +99,13 @@ class PacketPath {
             const auto of_range = [this](const std::string& found, size_t x) {
               // One commit can add a range and a single port in the range. A packet to the single
               // port can then reach the range (docs/decisions/0011).
-              if (!HasSinglePort(x)) Dispatch(found, /*range=*/true, x);
+              if (HasSinglePort(x)) return;
+              PassRangeFirewall(x, [&](size_t y) { Dispatch(found, /*range=*/true, y); });
             };
             FindRange(w, of_range, [this](size_t x) { Filter(0, x); });
           });
     });
-    return std::move(outcomes_);
   }
-
- private:
-  static constexpr int kStickyAttempts = 3;
 
   // Calls fn(data, version) for each result that a lookup in version `from` or later can have.
   // `data` is null if the key does not exist. If successive versions have the same result, fn is
@@ -114,9 +136,7 @@ class PacketPath {
   static std::span<const uint8_t> Span(const std::string& bytes) {
     return {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
   }
-  static DescriptorParts Parse(const std::string& descriptor) {
-    return ParseDescriptor(*IpAddress::FromBytes(Span(descriptor)));
-  }
+  static DescriptorParts Parse(const std::string& descriptor) { return Parse(Span(descriptor)); }
 
   bool HasSinglePort(size_t v) const {
     const auto& sets = (*versions_[v])[Index(packet_.to.family())];
@@ -126,6 +146,45 @@ class PacketPath {
   }
 
   void End(Verdict verdict) { outcomes_.insert({verdict}); }
+
+  // The chains firewall-check and range-firewall-check. Calls passed(version) with the first
+  // version in which the packet can pass them.
+  template <typename Fn>
+  void PassFirewall(SetIndex ips, SetIndex sources, const std::string& key, size_t from,
+                    Fn passed) {
+    size_t first = versions_.size();
+    const IpAddress source = packet_.source();
+    Lookup(ips, key, from, [&](const std::string* restricted, size_t v) {
+      if (restricted == nullptr) {
+        first = std::min(first, v);
+        return;
+      }
+      Lookup(sources, key, v, [&](const std::string* ranges, size_t w) {
+        if (ranges != nullptr && Contains(Span(*ranges), source)) {
+          first = std::min(first, w);
+        } else {
+          End(Verdict::kDrop);
+        }
+      });
+    });
+    if (first < versions_.size()) passed(first);
+  }
+  template <typename Fn>
+  void PassRangeFirewall(size_t from, Fn passed) {
+    const std::string key = Bytes(AddressAndProtocolKey(packet_.to, packet_.protocol));
+    PassFirewall(kRangeFirewallIps, kRangeFirewallSources, key, from, passed);
+  }
+
+  static bool Contains(std::span<const uint8_t> ranges, const IpAddress& source) {
+    const size_t size = source.size();
+    for (; !ranges.empty(); ranges = ranges.subspan(2 * size)) {
+      if (*IpAddress::FromBytes(ranges.first(size)) <= source &&
+          source <= *IpAddress::FromBytes(ranges.subspan(size, size))) {
+        return true;
+      }
+    }
+    return false;
+  }
 
   // Calls found(descriptor, version) or missed(version).
   template <typename OnFound, typename OnMissed>
@@ -160,7 +219,10 @@ class PacketPath {
                             : set == kNoEndpointRangeBlocks ? BlockKey()
                                                             : PortKey();
     Lookup(set, key, from, [&](const std::string* found, size_t v) {
-      found != nullptr ? End(Verdict::kReject) : Filter(lookup + 1, v);
+      if (found == nullptr) return Filter(lookup + 1, v);
+      const auto reject = [this](size_t) { End(Verdict::kReject); };
+      const bool range = set == kNoEndpointRangePorts || set == kNoEndpointRangeBlocks;
+      range ? PassRangeFirewall(v, reject) : reject(v);
     });
   }
 
@@ -184,7 +246,7 @@ class PacketPath {
 
   void Translate(const std::string& endpoint) {
     const size_t size = packet_.to.size();
-    uint16_t port = packet_.port;
+    uint16_t port = 0;
     if (endpoint.size() > size) {
       port = static_cast<uint16_t>(nft::ReadBigEndian(Span(endpoint).subspan(size, 2)));
     }

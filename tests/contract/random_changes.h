@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/proxy/objects.h"
@@ -36,7 +38,7 @@ class RandomChanges {
       case 7:
         return NoSlice(SliceKey());
       default:
-        return Chance(45) ? SomeService() : SomeSlice();
+        return Chance(55) ? SomeService() : SomeSlice();
     }
   }
 
@@ -95,33 +97,60 @@ class RandomChanges {
     return Numbered(family == Family::kIpv4 ? v4 : v6, kAddresses);
   }
 
+  // Runs `pick`, which usually makes the same random decisions as for the last version of the
+  // object. So two successive versions of an object often differ in one part only.
+  template <typename Fn>
+  void Part(const std::string& key, const char* part, Fn pick) {
+    uint32_t& seed = seeds_[{key, part}];
+    if (seed == 0 || Chance(35)) seed = random_();
+    std::mt19937 others = std::exchange(random_, std::mt19937(seed));
+    pick();
+    random_ = std::move(others);
+  }
+
   // Returns a random Service. The Service contains no address or port twice, because API servers
   // and api/convert reject such a Service.
   Change SomeService() {
-    AService service(ServiceKey());
-    service.Created(Below(3));
-    if (Chance(5)) service.NotProxied();
-    std::vector<Family> families = {Family::kIpv4, Family::kIpv6};
-    if (Chance(50)) families.erase(families.begin() + Below(2));
+    const std::string key = ServiceKey();
+    AService service(key);
+    Part(key, "addresses", [&] {
+      std::vector<Family> families = {Family::kIpv4, Family::kIpv6};
+      if (Chance(50)) families.erase(families.begin() + Below(2));
+      for (const Family family : families) {
+        service.At(Wanted("10.96.0.", "fd00:96::", family));
+        if (Chance(30)) service.External(Wanted("192.0.2.", "2001:db8::", family));
+        if (Chance(50)) service.LoadBalancer(Wanted("10.96.0.", "fd00:96::", family));
+      }
+    });
+    Part(key, "options", [&] {
+      service.Created(Below(3));
+      if (Chance(5)) service.NotProxied();
+      if (Chance(15)) service.Pick(Chance(50) ? PickBy::kClient : PickBy::kClientAndPort);
+      if (Chance(30)) service.ResetStaleTcp(Chance(50));
+    });
+    Part(key, "policies", [&] {
+      if (Chance(30)) service.InternalLocal();
+      if (Chance(40)) service.ExternalLocal();
+    });
+    Part(key, "affinity", [&] {
+      if (Chance(40)) service.Affinity(Chance(50) ? 10800 : 10 * (1 + Below(3)));
+    });
+    Part(key, "sources", [&] {
+      if (Chance(50)) AddSourceRanges(service);
+    });
+    Part(key, "ports", [&] { AddPorts(service); });
+    return service;
+  }
+
+  void AddPorts(AService& service) {
     std::vector<std::string> seen;
     const auto once = [&](const std::string& what) {
       if (std::find(seen.begin(), seen.end(), what) != seen.end()) return false;
       seen.push_back(what);
       return true;
     };
-    for (const Family family : families) {
-      service.At(Wanted("10.96.0.", "fd00:96::", family));
-      if (Chance(30)) service.External(Wanted("192.0.2.", "2001:db8::", family));
-      if (Chance(30)) service.LoadBalancer(Wanted("10.96.0.", "fd00:96::", family));
-    }
-    if (Chance(30)) service.InternalLocal();
-    if (Chance(40)) service.ExternalLocal();
-    if (Chance(15)) service.Pick(Chance(50) ? PickBy::kClient : PickBy::kClientAndPort);
-    if (Chance(40)) service.Affinity(Chance(50) ? 10800 : 10 * (1 + Below(3)));
-    if (Chance(30)) AddSourceRanges(service);
-    if (Chance(30)) service.ResetStaleTcp(Chance(50));
     for (unsigned i = 0; i < 4; ++i) {
-      const Protocol protocol = SomeProtocol();
+      const Protocol protocol = SomeProtocol(i);
       const auto number = static_cast<uint16_t>(Chance(20) ? 30000 + Below(3) : 80 + Below(3));
       const std::string name(ProtocolName(protocol));
       if (!once(name + std::to_string(number))) continue;
@@ -129,11 +158,10 @@ class RandomChanges {
       const auto node_port = static_cast<uint16_t>(30000 + Below(4));
       if (Chance(40) && once("node" + name + std::to_string(node_port))) {
         service.NodePort(node_port);
-      } else if (Chance(20) && once("range" + name)) {
+      } else if (Chance(30) && once("range" + name)) {
         service.EndPort(static_cast<uint16_t>(number + Below(600)));
       }
     }
-    return service;
   }
 
   // Adds overlapping, equal and adjacent ranges. Some ranges contain the node's address or the load
@@ -146,20 +174,29 @@ class RandomChanges {
     for (unsigned i = 1 + Below(4); i > 0; --i) service.SourceRange(Pick(kRanges, Below(12)));
   }
 
-  Protocol SomeProtocol() {
+  // Ports with the same index in Services and slices usually have the same protocol.
+  Protocol SomeProtocol(unsigned index) {
     constexpr Protocol kProtocols[] = {Protocol::kTcp, Protocol::kTcp, Protocol::kUdp,
                                        Protocol::kSctp};
-    return kProtocols[Below(4)];
+    return kProtocols[Chance(60) ? index : Below(4)];
   }
 
   Change SomeSlice() {
-    const Family family = Chance(60) ? Family::kIpv4 : Family::kIpv6;
-    ASlice slice(SliceKey(), Chance(5) ? "" : ServiceKey(), family);
-    for (unsigned i = 0; i < 4; ++i) {
-      if (!Chance(70)) continue;
-      slice.Port(static_cast<uint16_t>(8080 + Below(2)), i == 0 ? "" : "p" + std::to_string(i),
-                 SomeProtocol());
-    }
+    const std::string key = SliceKey();
+    std::string service;
+    Family family = Family::kIpv4;
+    Part(key, "service", [&] {
+      if (Chance(95)) service = ServiceKey();
+      if (Chance(40)) family = Family::kIpv6;
+    });
+    ASlice slice(key, service, family);
+    Part(key, "ports", [&] {
+      for (unsigned i = 0; i < 4; ++i) {
+        if (!Chance(70)) continue;
+        slice.Port(static_cast<uint16_t>(8080 + Below(2)), i == 0 ? "" : "p" + std::to_string(i),
+                   SomeProtocol(i));
+      }
+    });
     // Sometimes use so many endpoints that a map of 1,024 elements has to grow.
     const unsigned count = Chance(2) ? 700 + Below(500) : Chance(10) ? Below(60) : Below(5);
     const char* prefix = family == Family::kIpv4 ? "10.0." : "fd00:1::";
@@ -190,6 +227,7 @@ class RandomChanges {
   }
 
   std::mt19937 random_;
+  std::map<std::pair<std::string, std::string>, uint32_t> seeds_;  // By object and part.
 };
 
 }  // namespace svcmap::proxy::test

@@ -130,17 +130,22 @@ TEST(FirstTest, ANewlyRestrictedPortIsAddedAfterItsRestrictionAndBeforeItsRangeI
   // If the change replaces the set of source ranges, the restriction is a part of the change,
   // because permitted packets use the range. A port that no packet could use before is restricted
   // earlier.
-  const auto replace_sources = [](nft::Transaction& change) {
+  const auto replace = [](const char* set, nft::Transaction& change) {
     change.RepairChains({.family = Family::kIpv4,
                          .spec = std::make_shared<nft::TableSpec>(FullTables()[0]),
-                         .remove_sets = {"firewall-sources"}});
+                         .remove_sets = {set}});
   };
   transaction = elements;
-  replace_sources(transaction);
+  replace("firewall-sources", transaction);
   EXPECT_TRUE(First(transaction).empty());
   transaction = Changes({}, {restriction, source, SinglePort(80)});
-  replace_sources(transaction);
+  replace("firewall-sources", transaction);
   EXPECT_THAT(Operations(First(transaction)), ElementsAre(StartsWith("+ firewall-ips")));
+  // The replacement of another set changes nothing.
+  transaction = Changes({}, {restriction, source, SinglePort(80)});
+  replace("service-cidrs", transaction);
+  EXPECT_THAT(Operations(First(transaction)),
+              ElementsAre(StartsWith("+ firewall-sources"), StartsWith("+ firewall-ips")));
 }
 
 // Row of a load balancer IP whose port ranges have source ranges.

@@ -305,6 +305,19 @@ TEST_F(ReconcilerInPlaceTest, S116RangesAreAddedBeforeTheRestriction) {
   ExpectConverged();
 }
 
+TEST_F(ReconcilerInPlaceTest, S116TheRestrictionWaitsUntilItsRangesAreCommitted) {
+  Settle({WithLoadBalancer(), Slice("shop/web", 2)});
+  Apply({WithLoadBalancer().SourceRange("10.0.0.0/25")});
+  size_t commits = 0;
+  kernel_.SetFaultHook(
+      [&](const nft::Transaction&) { return ++commits == 1 ? Fault::kReject : Fault::kNone; });
+  EXPECT_EQ(reconciler_.Sync(SIZE_MAX).outcome, Outcome::kFailed);
+  EXPECT_EQ(commits, 1u);
+  const SyncResult result = Sync();
+  EXPECT_EQ(result.outcome, Outcome::kCommitted) << result.error;
+  ExpectConverged();
+}
+
 TEST_F(ReconcilerInPlaceTest, S116NewRangesMayOverlapWithRangesAddedAheadOfAFailedCommit) {
   Settle({WithLoadBalancer(), Slice("shop/web", 2)});
   Apply({WithLoadBalancer().SourceRange("10.0.0.0/25")});

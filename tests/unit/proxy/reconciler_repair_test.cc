@@ -232,9 +232,11 @@ TEST_F(RepairTest, DeletedTablesAreWrittenInBoundedCommits) {
   Settle({Slice("shop/web", kEndpoints)});
   for (const bool fails : {false, true}) {
     DropTables();
-    kernel_.SetFaultHook([this, fails](const nft::Transaction& transaction) {
+    kernel_.SetFaultHook([this, fault = fails](const nft::Transaction& transaction) mutable {
       sent_.push_back(transaction);
-      return fails && sent_.size() == 2 ? Fault::kReject : Fault::kNone;
+      if (!fault || sent_.size() != 2) return Fault::kNone;
+      fault = false;
+      return Fault::kReject;
     });
     if (fails) {
       EXPECT_EQ(Sync().outcome, Outcome::kFailed);
