@@ -20,7 +20,6 @@
 #   long      none           slow; only in `make test-long`, in the folder of release
 # SVCMAP_SUITE is the suite that the build folder belongs to. `all` and ctest contain only the programs of
 # this suite. Other programs can be built by name. Without SVCMAP_SUITE, the folder contains all programs.
-# Test code is compiled without optimization, which halves the build time. The tested code is optimized.
 # Test programs link libnftables (tests/support/nft.h).
 # SHARDS: number of parallel processes, each with a part of the tests.
 # SERIAL: measures time, so no other test runs in parallel. NO_MAIN: the sources contain main().
@@ -61,6 +60,13 @@ function(_svcmap_runs_here result labels)
     set(${result} ON PARENT_SCOPE)
   else()
     set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Compiles the sources of `target` without optimization, which halves the time. The tested code is optimized.
+function(_svcmap_compile_as_test target)
+  if(NOT SVCMAP_SANITIZE AND NOT SVCMAP_FUZZ)
+    target_compile_options(${target} PRIVATE -O0 -g0 -U_FORTIFY_SOURCE)
   endif()
 endfunction()
 
@@ -118,9 +124,8 @@ function(svcmap_add_test)
   # Smaller units than those of libraries, because test files use the same short names.
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD_BATCH_SIZE 16)
-  if(NOT SVCMAP_SANITIZE)
-    target_compile_options(${arg_NAME} PRIVATE -O0 -g0 -U_FORTIFY_SOURCE)
-  endif()
+  _svcmap_compile_as_test(${arg_NAME})
+  target_precompile_headers(${arg_NAME} REUSE_FROM svcmap_test_results)
   if(MOLD)
     target_link_options(${arg_NAME} PRIVATE -fuse-ld=mold)
   endif()
@@ -186,6 +191,7 @@ function(svcmap_add_fuzzer)
     return()
   endif()
   target_sources(${arg_NAME} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/fuzz_replay_main.cc)
+  _svcmap_compile_as_test(${arg_NAME})
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   _svcmap_register_test(NAME ${arg_NAME} TARGET ${arg_NAME} LABELS fuzz COMMAND ${arg_NAME} ${corpus})
