@@ -34,6 +34,25 @@ bool HasOneOf(const CertificateNames& names, const std::vector<std::string>& wan
 constexpr std::string_view kUnixListen = "unix://";
 constexpr std::string_view kTcpListen = "tcp://";
 
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
+  if (listen.starts_with(kUnixListen) && listen.size() > kUnixListen.size() &&
+      listen[kUnixListen.size()] == '/') {
+    return ListenAddress{true, listen.substr(kUnixListen.size())};
+  }
+  if (listen.starts_with(kTcpListen) && listen.find(':', kTcpListen.size()) != std::string::npos) {
+    const std::string port = listen.substr(listen.rfind(':') + 1);
+    unsigned number = 0;
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+    if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
+      return absl::InvalidArgumentError("--listen: Invalid value: \"" + listen +
+                                        "\": port must be between 1 and 65535, inclusive");
+    }
+    return ListenAddress{false, listen.substr(kTcpListen.size())};
+  }
+  return absl::InvalidArgumentError("--listen: Invalid value: \"" + listen +
+                                    "\": must be unix:///path or tcp://host:port");
+}
+
 absl::Status CheckTls(const ListenOptions& options, const std::string& tcp_listener) {
   std::string given;
   std::string missing;
@@ -101,26 +120,8 @@ std::string RejectionText(std::string_view what, const std::string& client, Role
          " and --allow-read" + flags + " of svcmapd";
 }
 
-absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen) {
-  if (listen.starts_with(kUnixListen) && listen.size() > kUnixListen.size() &&
-      listen[kUnixListen.size()] == '/') {
-    return ListenAddress{true, listen.substr(kUnixListen.size())};
-  }
-  if (listen.starts_with(kTcpListen) && listen.find(':', kTcpListen.size()) != std::string::npos) {
-    const std::string port = listen.substr(listen.rfind(':') + 1);
-    unsigned number = 0;
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-    if (error != std::errc() || end != port.data() + port.size() || number < 1 || number > 65535) {
-      return absl::InvalidArgumentError("--listen: Invalid value: \"" + listen +
-                                        "\": port must be between 1 and 65535, inclusive");
-    }
-    return ListenAddress{false, listen.substr(kTcpListen.size())};
-  }
-  return absl::InvalidArgumentError("--listen: Invalid value: \"" + listen +
-                                    "\": must be unix:///path or tcp://host:port");
-}
-
-absl::Status CheckListeners(const ListenOptions& options) {
+absl::StatusOr<std::vector<ListenAddress>> ParseListeners(const ListenOptions& options) {
+  std::vector<ListenAddress> addresses;
   std::string tcp;
   bool is_unix = false;
   for (const std::string& listen : options.listen) {
@@ -131,6 +132,7 @@ absl::Status CheckListeners(const ListenOptions& options) {
     } else if (tcp.empty()) {
       tcp = listen;
     }
+    addresses.push_back(*address);
   }
   if (const absl::Status tls = CheckTls(options, tcp); !tls.ok()) return tls;
   for (const auto& [flag, names] : {std::pair("--allow-write", &options.allow.write_names),
@@ -151,7 +153,7 @@ absl::Status CheckListeners(const ListenOptions& options) {
     return absl::InvalidArgumentError(
         "--allow-write-uid, --allow-read-uid: Forbidden: no --listen address uses unix://");
   }
-  return absl::OkStatus();
+  return addresses;
 }
 
 }  // namespace svcmap::api

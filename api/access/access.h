@@ -17,6 +17,17 @@ namespace svcmap::api {
 // Roles of a client, from lowest to highest. Each role includes the permissions of all lower roles.
 enum class Role { kNone, kRead, kWrite };
 
+// A client of svcmapd, identified by its connection.
+struct Peer {
+  // Identity to which limits apply: "uid 1000", "10.0.0.7", "URI spiffe://example/viewer".
+  std::string key;
+  std::string name;  // Name of the client for messages.
+  Role role = Role::kNone;
+  // True for Unix users that can stop svcmapd: root, and the user that svcmapd runs as. gRPC
+  // receives their sockets, and their frames are not checked.
+  bool trusted = false;
+};
+
 // Returns the role that a method of svcmap.v1.Control, such as "Push", requires. Methods that
 // change state require kWrite.
 Role NeededRole(std::string_view method);
@@ -73,9 +84,9 @@ struct ListenAddress {
   bool is_unix = false;
   std::string text;
 };
-absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& listen);
 
-// Checks the combination of options. Returns an error that names missing or conflicting flags.
-absl::Status CheckListeners(const ListenOptions& options);
+// Parses the --listen values and checks the combination of options. Returns an error that names
+// invalid, missing or conflicting flags.
+absl::StatusOr<std::vector<ListenAddress>> ParseListeners(const ListenOptions& options);
 
 }  // namespace svcmap::api

@@ -1,7 +1,7 @@
 #include "api/bundle/name_hash.h"
 
-#include <openssl/evp.h>
 #include <openssl/rand.h>
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,9 +19,8 @@ namespace {
 bool IsOfWord(char c) { return absl::ascii_isalnum(c) || c == '-' || c == '.'; }
 
 std::string HashOf(const std::string& text) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  if (EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr) != 1) std::abort();
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
   return "n-" + absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), 5));
 }
 

@@ -12,7 +12,7 @@ namespace svcmap::api {
 namespace {
 
 // Splits a rule into words. Removes quoted strings, braces and commas.
-std::vector<std::string> WordsOf(std::string_view rule) {
+std::vector<std::string> RuleWords(std::string_view rule) {
   std::string plain;
   bool quoted = false;
   for (const char c : rule) {
@@ -96,7 +96,7 @@ std::vector<ForeignRule> ParseForeignRules(std::string_view listing) {
   bool own = false;
   for (const auto line : absl::StrSplit(absl::string_view(listing.data(), listing.size()), '\n')) {
     const std::string text(absl::StripAsciiWhitespace(line));
-    const std::vector<std::string> words = WordsOf(text);
+    const std::vector<std::string> words = RuleWords(text);
     if (words.empty()) continue;
     if (words[0] == "table" && words.size() >= 3) {
       family = words[1];
@@ -122,7 +122,7 @@ RuleMatch MatchRule(const ForeignRule& rule, const ConnectionParts& connection) 
   const bool v6 =
       !connection.addresses.empty() && connection.addresses[0].family() == Family::kIpv6;
   if (rule.family == (v6 ? "ip" : "ip6") || rule.family == "arp") return RuleMatch::kNo;
-  const std::vector<std::string> words = WordsOf(rule.text);
+  const std::vector<std::string> words = RuleWords(rule.text);
   RuleMatch match = RuleMatch::kPossible;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];

@@ -36,7 +36,7 @@ int ReadRpFilter(const std::filesystem::path& directory) {
   return value;
 }
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using proxy::Protocol;
 
 // Content of the UDP datagrams.
@@ -83,7 +83,7 @@ ProbeResult FromErrno(int error) {
 struct OpenProbe {
   size_t index = 0;
   UniqueFd fd;
-  Clock::time_point deadline;
+  SteadyClock::time_point deadline;
   bool udp = false;
 };
 
@@ -131,11 +131,11 @@ std::vector<ProbeResult> RunHere(const std::vector<CheckTarget>& targets,
                                  const ProbeLimits& limits) {
   std::vector<ProbeResult> results(targets.size());
   std::vector<OpenProbe> open;
-  const auto interval = std::chrono::duration_cast<Clock::duration>(
+  const auto interval = std::chrono::duration_cast<SteadyClock::duration>(
       std::chrono::duration<double>(1 / limits.per_second));
-  Clock::time_point next_start = Clock::now();
+  SteadyClock::time_point next_start = SteadyClock::now();
   for (size_t next = 0; next < targets.size() || !open.empty();) {
-    Clock::time_point now = Clock::now();
+    SteadyClock::time_point now = SteadyClock::now();
     const bool room = next < targets.size() && open.size() < kMaxOpenProbes;
     if (room && now >= next_start) {
       std::optional<OpenProbe> probe = StartProbe(targets[next], results[next]);
@@ -148,7 +148,7 @@ std::vector<ProbeResult> RunHere(const std::vector<CheckTarget>& targets,
       ++next;
       continue;
     }
-    Clock::time_point wake = room ? next_start : Clock::time_point::max();
+    SteadyClock::time_point wake = room ? next_start : SteadyClock::time_point::max();
     std::vector<pollfd> fds;
     for (const OpenProbe& probe : open) {
       wake = std::min(wake, probe.deadline);
@@ -158,7 +158,7 @@ std::vector<ProbeResult> RunHere(const std::vector<CheckTarget>& targets,
     }
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake - now);
     poll(fds.data(), fds.size(), static_cast<int>(std::max<int64_t>(wait.count(), 0)));
-    now = Clock::now();
+    now = SteadyClock::now();
     for (size_t i = open.size(); i-- > 0;) {  // Backwards, because elements are removed.
       if (fds[i].revents != 0) {
         results[open[i].index] = FinishProbe(open[i]);
@@ -182,10 +182,7 @@ std::optional<IpAddress> SourceHere(const CheckTarget& target) {
   sockaddr_storage own = {};
   socklen_t size = sizeof(own);
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return std::nullopt;
-  if (own.ss_family == AF_INET) {
-    return IpAddress::V4(reinterpret_cast<const sockaddr_in*>(&own)->sin_addr);
-  }
-  return IpAddress::V6(reinterpret_cast<const sockaddr_in6*>(&own)->sin6_addr);
+  return IpAddressOf(reinterpret_cast<const sockaddr*>(&own));
 }
 
 }  // namespace

@@ -63,10 +63,10 @@ std::vector<std::string> AgentFindings(Client& client) {
 
 }  // namespace
 
-std::string FindingsText(const std::vector<Finding>& findings) {
+std::string FindingsText(const std::vector<MigrationFinding>& findings) {
   std::string page;
   size_t attention = 0;
-  for (const Finding& finding : findings) {
+  for (const MigrationFinding& finding : findings) {
     if (finding.attention) ++attention;
     absl::StrAppend(&page, finding.attention ? "ATTENTION  " : "NOTE       ", OneLine(finding.what),
                     "\n  effect   ", OneLine(finding.effect), "\n  remedy   ",
@@ -81,12 +81,13 @@ std::string FindingsText(const std::vector<Finding>& findings) {
   return page;
 }
 
-std::string FindingsJson(const std::vector<Finding>& findings) {
+std::string FindingsJson(const std::vector<MigrationFinding>& findings) {
   using Json = nlohmann::ordered_json;
-  const bool attention = std::any_of(findings.begin(), findings.end(),
-                                     [](const Finding& finding) { return finding.attention; });
+  const bool attention =
+      std::any_of(findings.begin(), findings.end(),
+                  [](const MigrationFinding& finding) { return finding.attention; });
   Json json = {{"attention", attention}, {"findings", Json::array()}};
-  for (const Finding& finding : findings) {
+  for (const MigrationFinding& finding : findings) {
     json["findings"].push_back({{"level", finding.attention ? "attention" : "note"},
                                 {"what", finding.what},
                                 {"effect", finding.effect},
@@ -98,11 +99,12 @@ std::string FindingsJson(const std::vector<Finding>& findings) {
 ExitCode RunMigrateCheck(const Options& options, Session& session) {
   MigrationFacts facts = ReadMigrationFacts();
   facts.agent_findings = AgentFindings(session.client);
-  const std::vector<Finding> findings = JudgeMigration(facts);
+  const std::vector<MigrationFinding> findings = JudgeMigration(facts);
   session.out << (options.output == OutputFormat::kJson ? FindingsJson(findings)
                                                         : FindingsText(findings));
-  const bool attention = std::any_of(findings.begin(), findings.end(),
-                                     [](const Finding& finding) { return finding.attention; });
+  const bool attention =
+      std::any_of(findings.begin(), findings.end(),
+                  [](const MigrationFinding& finding) { return finding.attention; });
   return attention ? ExitCode::kAttention : ExitCode::kOk;
 }
 

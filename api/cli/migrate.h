@@ -8,7 +8,7 @@
 
 namespace svcmap::api {
 
-std::string FindingsText(const std::vector<Finding>& findings);
-std::string FindingsJson(const std::vector<Finding>& findings);
+std::string FindingsText(const std::vector<MigrationFinding>& findings);
+std::string FindingsJson(const std::vector<MigrationFinding>& findings);
 
 }  // namespace svcmap::api

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "api/convert/quote.h"
 #include "nft/types/ip_address.h"
 
@@ -29,13 +31,11 @@ absl::Status CheckInterface(const std::string& setting, const std::string& name,
 }
 
 absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text,
-                                                       const std::string& setting) {
-  proxy::RulesetOptions options;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string item(rest.substr(0, comma));
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+                                                       const std::string& setting,
+                                                       proxy::RulesetOptions options) {
+  if (text.empty()) return options;
+  const std::vector<std::string> items = absl::StrSplit(text, ',');
+  for (const std::string& item : items) {
     const std::optional<IpPrefix> prefix = IpPrefix::Parse(item);
     if (!prefix) {
       return absl::InvalidArgumentError(setting + ": Invalid value: " + Quote(item) +
@@ -56,11 +56,11 @@ absl::StatusOr<proxy::RulesetOptions> ParseClusterCidr(const std::string& text,
 }  // namespace
 
 absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags,
-                                                       const DetectLocalNames& names) {
+                                                       const DetectLocalNames& names,
+                                                       proxy::RulesetOptions options) {
   if (flags.mode == kClusterCidrMode) {
-    return ParseClusterCidr(flags.cluster_cidr, names.cluster_cidr);
+    return ParseClusterCidr(flags.cluster_cidr, names.cluster_cidr, std::move(options));
   }
-  proxy::RulesetOptions options;
   if (flags.mode == kNodeCidrMode) {
     options.detect_local = proxy::DetectLocal::kNodeCidr;
     return options;

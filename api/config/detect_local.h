@@ -30,7 +30,9 @@ struct DetectLocalFlags {
   std::string interface_name_prefix;
 };
 
+// Returns `options` with the parsed flags.
 absl::StatusOr<proxy::RulesetOptions> ParseDetectLocal(const DetectLocalFlags& flags,
-                                                       const DetectLocalNames& names = {});
+                                                       const DetectLocalNames& names = {},
+                                                       proxy::RulesetOptions options = {});
 
 }  // namespace svcmap::api

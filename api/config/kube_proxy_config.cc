@@ -104,17 +104,17 @@ void Limit(std::vector<std::string>& lines) {
   lines.back() = absl::StrCat("and ", more, " more");
 }
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 template <typename Value>
-void Put(Json& field, const Value& value) {
+void Put(SortedJson& field, const Value& value) {
   field = value;
 }
-void Put(Json& field, const KubeProxyConfiguration::Duration& value) {
+void Put(SortedJson& field, const KubeProxyConfiguration::Duration& value) {
   field = FormatGoDuration(value);
 }
-void Put(Json& field, const AnyScalar& value) { field = value.text; }
-void Put(Json& field, const Unread&) { field = nullptr; }
+void Put(SortedJson& field, const AnyScalar& value) { field = value.text; }
+void Put(SortedJson& field, const Unread&) { field = nullptr; }
 
 }  // namespace
 
@@ -158,11 +158,11 @@ std::vector<std::pair<std::string, std::string>> ConfigurationDefaults() {
 }
 
 std::string ConfigzText(const KubeProxyConfiguration& config) {
-  Json body;
+  SortedJson body;
   VisitConfigurationFields(config, [&](const char* path, const auto& member, Use) {
-    Put(body[Json::json_pointer("/" + absl::StrReplaceAll(path, {{".", "/"}}))], member);
+    Put(body[SortedJson::json_pointer("/" + absl::StrReplaceAll(path, {{".", "/"}}))], member);
   });
-  return Json{{"kubeproxy.config.k8s.io", std::move(body)}}.dump();
+  return SortedJson{{"kubeproxy.config.k8s.io", std::move(body)}}.dump();
 }
 
 absl::StatusOr<ConfigurationFile> ReadConfigurationFile(const std::string& path) {

@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 #include <climits>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 
 namespace svcmap::api {
@@ -56,12 +55,7 @@ std::string NodeName(std::string name) {
     gethostname(host, HOST_NAME_MAX);
     name = host;
   }
-  const auto blank = [](unsigned char c) { return std::isspace(c) != 0; };
-  name.erase(name.begin(), std::find_if_not(name.begin(), name.end(), blank));
-  name.erase(std::find_if_not(name.rbegin(), name.rend(), blank).base(), name.end());
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
+  return absl::AsciiStrToLower(absl::StripAsciiWhitespace(name));
 }
 
 int VerbosityOf(int klog_verbosity) {

@@ -95,9 +95,9 @@ Wanted Read(const TreeNode& node, std::map<std::string, bool>& value) {
   return std::nullopt;
 }
 
-class FieldReader {
+class ConfigurationReader {
  public:
-  explicit FieldReader(ReadConfiguration& result) : result_(result) {
+  explicit ConfigurationReader(ReadConfiguration& result) : result_(result) {
     VisitConfigurationFields(result.config, [this](const char* path, auto& member, Use) {
       readers_[path] = [&member](const TreeNode& node) { return Read(node, member); };
     });
@@ -191,7 +191,7 @@ void ReadConfigurationFields(std::string_view text, ReadConfiguration& result) {
     } else if (documents == 1 && std::get<Tree>(read).root == nullptr) {
       documents = 0;  // The document contains only comments.
     } else if (documents == 1) {
-      FieldReader(result).Root(*std::get<Tree>(read).root);
+      ConfigurationReader(result).Root(*std::get<Tree>(read).root);
     }
   });
   if (documents == 0) {

@@ -16,9 +16,6 @@ namespace {
 
 constexpr timeval kTimeout = {.tv_sec = 2, .tv_usec = 0};
 
-using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
-using Ssl = std::unique_ptr<SSL, decltype(&SSL_free)>;
-
 UniqueFd Connect(const std::string& host, const std::string& port) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -80,7 +77,7 @@ std::string ProbeTls(const std::string& target, const TlsMaterial& tls) {
   if (!fd.ok()) return "";
   if (!tls.server_name.empty()) host = tls.server_name;
   ERR_clear_error();
-  const Context context(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  const SslContext context(SSL_CTX_new(TLS_client_method()));
   // Any name marks a file that exists. Errors would contain the names, so these are not the
   // contents.
   const auto name = [](const std::string& pem) { return std::string(pem.empty() ? "" : "-"); };
@@ -88,7 +85,7 @@ std::string ProbeTls(const std::string& target, const TlsMaterial& tls) {
       .IgnoreError();
   VerifyPeers(context.get(), SSL_VERIFY_PEER);
   ERR_clear_error();
-  const Ssl ssl(SSL_new(context.get()), SSL_free);
+  const SslConnection ssl(SSL_new(context.get()));
   X509_VERIFY_PARAM* verify = SSL_get0_param(ssl.get());
   if (X509_VERIFY_PARAM_set1_ip_asc(verify, host.c_str()) != 1) {
     X509_VERIFY_PARAM_set1_host(verify, host.c_str(), host.size());

@@ -134,7 +134,7 @@ std::optional<ConvertedChange> ObjectIn(const Envelope& envelope, const ConvertC
   return ConvertObject(Kind::kServiceCidr, envelope.service_cidr(), context);
 }
 
-absl::StatusOr<ConvertedChange> Removal(std::string_view bytes) {
+absl::StatusOr<ConvertedChange> DecodeRemoval(std::string_view bytes) {
   v1::ObjectRef ref;
   if (!ref.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return absl::InvalidArgumentError("remove: Invalid value: must be an ObjectRef");
@@ -161,7 +161,7 @@ ConvertedChange ConvertObject(Kind kind, std::string_view bytes, const ConvertCo
 absl::StatusOr<ConvertedChange> ConvertChange(const envelope::v1::Change& change,
                                               const ConvertContext& context) {
   if (std::optional<ConvertedChange> object = ObjectIn(change, context)) return *std::move(object);
-  if (change.has_remove()) return Removal(change.remove());
+  if (change.has_remove()) return DecodeRemoval(change.remove());
   if (change.has_endpoint_delta()) return Delta(change.endpoint_delta());
   return absl::InvalidArgumentError(
       "change: Required value: must have a field that this agent supports");

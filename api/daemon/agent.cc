@@ -13,7 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "api/config/kube_proxy_config.h"
-#include "api/daemon/kernel_features.h"
+#include "api/daemon/kernel.h"
 #include "api/log/log_value.h"
 #include "nft/base/status.h"
 #include "nft/netlink/await_packets.h"
@@ -164,7 +164,7 @@ absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
   options.await_packets = nft::AwaitPackets;
   reconciler_.emplace(*kernel_, std::move(options), disk_.get());
   const absl::StatusOr<proxy::Received> adopted = reconciler_->Adopt(saved);
-  if (!adopted.ok()) return adopted.status();
+  if (!adopted.ok()) return adopted;
   const proxy::Received received = *adopted;
   if (received == proxy::Received::kPreviousRules && !saved.objects.empty()) {
     spdlog::warn("saved state ignored: it does not belong to the tables in the kernel path={}",
@@ -173,7 +173,12 @@ absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
   if (received == proxy::Received::kNothing && reconciler_->revision() == 0) {
     WarnAboutForeignTables(*kernel_, tables_);
   } else {
-    LogBeginning(received, reconciler_->revision());
+    spdlog::info(
+        "{} revision={}",
+        received == proxy::Received::kPreviousRules
+            ? "tables in the kernel will not be modified until a complete state is received"
+            : "saved state found, comparing the tables in the kernel with it",
+        reconciler_->revision());
   }
   if (received == proxy::Received::kPartial) {
     spdlog::info(

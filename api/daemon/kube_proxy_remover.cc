@@ -32,26 +32,6 @@ constexpr int kRestores = 3;
 
 std::string_view NftFamily(Family family) { return family == Family::kIpv4 ? "ip" : "ip6"; }
 
-// Returns the families in which the table of kube-proxy's nftables mode exists.
-absl::StatusOr<std::vector<Family>> KubeProxyTables(nft::NetlinkKernel& kernel) {
-  std::vector<Family> families;
-  for (const Family family : kFamilies) {
-    const absl::StatusOr<bool> there = kernel.HasTable(family);
-    if (!there.ok()) return there.status();
-    if (*there) families.push_back(family);
-  }
-  return families;
-}
-
-absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> OpenKubeProxyTables() {
-  nft::TableSpecs specs(kFamilies.size());
-  for (const Family family : kFamilies) {
-    specs[Index(family)].family = family;
-    specs[Index(family)].name = kKubeProxyTable;
-  }
-  return nft::NetlinkKernel::Open(specs);
-}
-
 // Returns a warning if some iptables rules could not be read, or else an empty string.
 std::string UnreadText(const IptablesRead& iptables) {
   if (iptables.unread.empty()) return "";
@@ -60,12 +40,25 @@ std::string UnreadText(const IptablesRead& iptables) {
       LogValue(absl::StrJoin(iptables.unread, "; ")));
 }
 
+struct KubeProxyRules {
+  std::vector<Family> tables;  // Families in which the table of kube-proxy's nftables mode exists.
+  IptablesRead iptables;
+};
+
 // Reads the rules of iptables-nft only if one of its chains belongs to kube-proxy.
-absl::StatusOr<IptablesRead> ReadKubeProxyChains(const std::stop_token& stop) {
+absl::StatusOr<KubeProxyRules> ReadKubeProxyRules(const std::stop_token& stop) {
   const absl::StatusOr<std::vector<nft::ForeignChain>> chains = nft::ReadChains();
   if (!chains.ok()) return chains.status();
-  return ReadIptables(
+  KubeProxyRules rules;
+  for (const Family family : kFamilies) {
+    const auto in_table = [family](const nft::ForeignChain& chain) {
+      return chain.family == NftFamily(family) && chain.table == kKubeProxyTable;
+    };
+    if (std::any_of(chains->begin(), chains->end(), in_table)) rules.tables.push_back(family);
+  }
+  rules.iptables = ReadIptables(
       *chains, [](const nft::ForeignChain& chain) { return IsKubeProxyChain(chain.name); }, stop);
+  return rules;
 }
 
 // The chains and rules to remove from one iptables backend.
@@ -123,27 +116,32 @@ absl::Status RemoveFrom(Plan plan, const std::stop_token& stop) {
       LogRemoval(plan.flavour, plan.removal);
       return status;
     }
-    const absl::StatusOr<IptablesRead> again = ReadKubeProxyChains(stop);
+    const absl::StatusOr<KubeProxyRules> again = ReadKubeProxyRules(stop);
     if (!again.ok()) return again.status();
-    std::vector<Plan> plans = PlansOf(*again);
+    std::vector<Plan> plans = PlansOf(again->iptables);
     const auto same = std::find_if(plans.begin(), plans.end(), [&](const Plan& other) {
       return other.flavour.ToString() == plan.flavour.ToString();
     });
-    if (same == plans.end()) return again->unread.empty() ? absl::OkStatus() : status;
+    if (same == plans.end()) return again->iptables.unread.empty() ? absl::OkStatus() : status;
     plan = std::move(*same);
   }
   return status;
 }
 
-absl::Status RemoveTables(nft::NetlinkKernel& kernel, const std::vector<Family>& families) {
+absl::Status RemoveTables(const std::vector<Family>& families) {
+  nft::TableSpecs specs(kFamilies.size());
+  for (const Family family : kFamilies) {
+    specs[Index(family)].family = family;
+    specs[Index(family)].name = kKubeProxyTable;
+  }
+  const auto kernel = nft::NetlinkKernel::Open(specs);
+  if (!kernel.ok()) return kernel.status();
   nft::Transaction transaction;
   for (const Family family : families) transaction.DropTable(family);
-  absl::Status removed = kernel.Apply(transaction).error;
+  absl::Status removed = (*kernel)->Apply(transaction).error;
+  if (!removed.ok()) return removed;
   for (const Family family : families) {
-    if (removed.ok()) {
-      spdlog::info("kube-proxy table deleted family={} table={}", NftFamily(family),
-                   kKubeProxyTable);
-    }
+    spdlog::info("kube-proxy table deleted family={} table={}", NftFamily(family), kKubeProxyTable);
   }
   return removed;
 }
@@ -204,19 +202,16 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
                      "virtual servers of other programs\""));
     return false;
   }
-  const absl::StatusOr<std::unique_ptr<nft::NetlinkKernel>> kernel = OpenKubeProxyTables();
-  const absl::StatusOr<std::vector<Family>> tables =
-      kernel.ok() ? KubeProxyTables(**kernel) : kernel.status();
-  const absl::StatusOr<IptablesRead> iptables = ReadKubeProxyChains(stop);
+  const absl::StatusOr<KubeProxyRules> rules = ReadKubeProxyRules(stop);
   if (stop.stop_requested()) return true;
-  if (!tables.ok() || !iptables.ok()) {
-    const absl::Status& status = tables.ok() ? iptables.status() : tables.status();
-    Log(absl::StrCat("search for kube-proxy rules failed, retrying error=", LogValue(status)));
+  if (!rules.ok()) {
+    Log(absl::StrCat("search for kube-proxy rules failed, retrying error=",
+                     LogValue(rules.status())));
     return false;
   }
-  std::vector<Plan> plans = PlansOf(*iptables);
-  if (tables->empty() && plans.empty()) {
-    Log(UnreadText(*iptables));
+  std::vector<Plan> plans = PlansOf(rules->iptables);
+  if (rules->tables.empty() && plans.empty()) {
+    Log(UnreadText(rules->iptables));
     return true;
   }
   if (removed_) {
@@ -232,7 +227,7 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
   }
   // Checks both conditions again, because reading the rules may have taken seconds.
   if (!Absent() || !Serving()) return false;
-  absl::Status status = tables->empty() ? absl::OkStatus() : RemoveTables(**kernel, *tables);
+  absl::Status status = rules->tables.empty() ? absl::OkStatus() : RemoveTables(rules->tables);
   for (Plan& plan : plans) {
     if (const absl::Status removed = RemoveFrom(std::move(plan), stop); !removed.ok()) {
       status = removed;
@@ -244,8 +239,8 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
     return false;
   }
   removed_ = true;
-  Log(UnreadText(*iptables));
-  LogEnd(*iptables);
+  Log(UnreadText(rules->iptables));
+  LogEnd(rules->iptables);
   return true;
 }
 

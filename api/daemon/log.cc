@@ -2,7 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -61,47 +61,29 @@ void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {
   }
 }
 
-void LogHandshakes(const proxy::Cleanup& cleanup) {
-  if (!cleanup.handshakes) return;
-  if (!cleanup.error.ok()) {
-    spdlog::warn("cleanup of stale handshakes failed, retrying error={}", LogValue(cleanup.error));
-    return;
-  }
-  const uint64_t deleted = cleanup.deleted_handshakes[0] + cleanup.deleted_handshakes[1];
-  spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
-              "stale handshakes deleted count={} entries_read={} duration_ms={:.1f}", deleted,
-              cleanup.entries, Milliseconds(cleanup.duration));
-}
-
 void LogCleanup(const proxy::Cleanup& cleanup) {
-  const auto log = [&](const char* what, size_t services, const auto& deleted_by_family) {
-    if (services == 0) return;
+  const auto log = [&](const char* what, const std::string& scope, const auto& deleted_by_family) {
     const uint64_t deleted = deleted_by_family[0] + deleted_by_family[1];
     if (!cleanup.error.ok()) {
-      spdlog::warn("cleanup of {} failed, retrying services={} error={}", what, services,
+      spdlog::warn("cleanup of {} failed, retrying{} error={}", what, scope,
                    LogValue(cleanup.error));
     } else {
       spdlog::log(deleted > 0 ? spdlog::level::info : spdlog::level::debug,
-                  "{} deleted count={} services={} entries_read={} duration_ms={:.1f}", what,
-                  deleted, services, cleanup.entries, Milliseconds(cleanup.duration));
+                  "{} deleted count={}{} entries_read={} duration_ms={:.1f}", what, deleted, scope,
+                  cleanup.entries, Milliseconds(cleanup.duration));
     }
   };
-  log("stale UDP flows", cleanup.services, cleanup.deleted);
-  log("stale TCP flows", cleanup.tcp_services, cleanup.deleted_tcp);
-  LogHandshakes(cleanup);
+  const auto scope = [](size_t services) { return " services=" + std::to_string(services); };
+  if (cleanup.services > 0) log("stale UDP flows", scope(cleanup.services), cleanup.deleted);
+  if (cleanup.tcp_services > 0) {
+    log("stale TCP flows", scope(cleanup.tcp_services), cleanup.deleted_tcp);
+  }
+  if (cleanup.handshakes) log("stale handshakes", "", cleanup.deleted_handshakes);
   if (cleanup.forgotten_tcp > 0) {
     spdlog::warn(
         "too many TCP endpoints left, connections to some are not reset endpoints={} limit={}",
         cleanup.forgotten_tcp, proxy::Cleaner::kMaxDepartures);
   }
-}
-
-void LogBeginning(proxy::Received received, uint64_t revision) {
-  spdlog::info("{} revision={}",
-               received == proxy::Received::kPreviousRules
-                   ? "tables in the kernel will not be modified until a complete state is received"
-                   : "saved state found, comparing the tables in the kernel with it",
-               revision);
 }
 
 void RepairLog::Add(const proxy::RepairResult& result) {

@@ -9,7 +9,6 @@ namespace svcmap::api {
 
 void LogSync(const proxy::SyncResult& result, const proxy::LoopStatus& status);
 void LogCleanup(const proxy::Cleanup& cleanup);
-void LogBeginning(proxy::Received received, uint64_t revision);
 
 // Logs repairs of the tables. The rate limit is a burst of 10 lines and then one line per second,
 // because another process may change the tables in a loop. Not thread-safe.

@@ -11,11 +11,10 @@
 #include <thread>
 
 #include "api/daemon/agent.h"
-#include "api/daemon/kernel_features.h"
+#include "api/daemon/kernel.h"
 #include "api/daemon/lock.h"
 #include "api/daemon/options.h"
 #include "api/daemon/server.h"
-#include "api/daemon/sysctls.h"
 #include "api/log/log_value.h"
 #include "api/log/set_up_log.h"
 #include "api/preflight/preflight.h"

@@ -1,9 +1,8 @@
 #include "api/daemon/options.h"
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <cerrno>
-#include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -72,10 +71,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   ParsedOptions parsed;
   DaemonOptions& options = parsed.options;
   DetectLocalFlags detect_local;
-  bool masquerade_all = false;
-  bool service_counters = false;
-  bool answer_ping = false;
-  bool port_ranges = false;
+  proxy::RulesetOptions& ruleset = options.ruleset;
   std::string repeat_lookups = "auto";
   int masquerade_bit = 14;  // Default of kube-proxy (S-300).
   std::string node_port_addresses = "primary";
@@ -140,7 +136,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   app.add_option("--pod-interface-name-prefix", detect_local.interface_name_prefix,
                  "Name prefix of the interfaces on which packets from pods arrive, for mode "
                  "InterfaceNamePrefix");
-  app.add_flag("--masquerade-all", masquerade_all, "Masquerade all traffic to cluster IPs");
+  app.add_flag("--masquerade-all", ruleset.masquerade_all, "Masquerade all traffic to cluster IPs");
   app.add_option("--nodeport-addresses", node_port_addresses,
                  "Node addresses that accept node ports: a comma-separated list of CIDRs and the "
                  "keywords \"primary\", \"localhost\" and \"all\"")
@@ -163,17 +159,17 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                "Exit if the health or metrics address cannot be bound, instead of retrying every "
                "5 s");
   app.add_flag(
-      "--service-counters", service_counters,
+      "--service-counters", ruleset.count_connections,
       "Count new connections per Service and export them at /metrics, with one series per address "
       "and port of a Service port");
   app.add_flag("--reset-stale-tcp", options.reset_stale_tcp,
                "Reset TCP connections via Services to endpoints that have been in no EndpointSlice "
                "of the Service for 1 s");
   app.add_flag(
-      "--answer-ping", answer_ping,
+      "--answer-ping", ruleset.answer_ping,
       "Answer ICMP and ICMPv6 echo requests to cluster IPs, external IPs and load balancer "
       "IPs on this node");
-  app.add_flag("--port-ranges", port_ranges,
+  app.add_flag("--port-ranges", ruleset.port_ranges,
                "Program Service ports with endPort, which are port ranges");
   app.add_option("--repeat-lookups", repeat_lookups,
                  "Repeat lookups of Service addresses that miss, because old kernels can miss a "
@@ -228,7 +224,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       const KubeProxyConfiguration& c = file->config;
       detect_local = {c.detect_local_mode, c.cluster_cidr, c.detect_local.bridge_interface,
                       c.detect_local.interface_name_prefix};
-      masquerade_all = c.nftables.masquerade_all;
+      ruleset.masquerade_all = c.nftables.masquerade_all;
       masquerade_bit = c.nftables.masquerade_bit;
       node_port_addresses = absl::StrJoin(c.node_port_addresses, ",");
       healthz = c.healthz_bind_address;
@@ -242,7 +238,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       if (options.node_name.empty()) options.node_name = c.hostname_override;
       if (app.count("-v") == 0) options.verbosity = VerbosityOf(c.logging.verbosity);
       for (const char* flag : kFlagsOfTheFile) {
-        if (app.get_option_no_throw(flag) == nullptr || app.count(flag) == 0) continue;
+        if (app.count(flag) == 0) continue;
         file->findings.push_back(std::string(flag) + " is ignored because --config is set");
       }
       options.config = *std::move(file);
@@ -257,20 +253,17 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                                          ": must not be blank");
   }
 
-  const absl::StatusOr<proxy::RulesetOptions> ruleset = ParseDetectLocal(detect_local);
+  ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
+  const absl::StatusOr<proxy::RulesetOptions> parsed_ruleset =
+      ParseDetectLocal(detect_local, {}, ruleset);
   const absl::StatusOr<proxy::NodePortAddresses> addresses =
       proxy::NodePortAddresses::Parse(node_port_addresses);
-  if (problem.ok() && !ruleset.ok()) {
-    problem = ruleset.status();
+  if (problem.ok() && !parsed_ruleset.ok()) {
+    problem = parsed_ruleset.status();
   } else if (problem.ok() && !addresses.ok()) {
     problem = Annotate(addresses.status(), "--nodeport-addresses");
   } else if (problem.ok()) {
-    options.ruleset = *ruleset;
-    options.ruleset.masquerade_all = masquerade_all;
-    options.ruleset.masquerade_mark = uint32_t{1} << masquerade_bit;
-    options.ruleset.count_connections = service_counters;
-    options.ruleset.answer_ping = answer_ping;
-    options.ruleset.port_ranges = port_ranges;
+    ruleset = *parsed_ruleset;
     if (repeat_lookups != "auto") options.repeat_lookups = repeat_lookups == "on";
     options.node_port_addresses = *addresses;
   }
@@ -289,21 +282,14 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
   if (!metrics.empty() && metrics != "0") {
     bind("--metrics-bind-address", metrics, kMetricsPort, options.metrics_bind_address);
   }
-  if (problem.ok()) problem = CheckListeners(listeners);
+  if (problem.ok()) problem = ParseListeners(listeners).status();
   if (!problem.ok()) parsed.exit = UsageError("svcmapd", problem);
   return parsed;
 }
 
-bool CanMissReplacedKeys(std::string_view release) {
-  std::array<int, 3> version = {};  // For example 6.12.48. A missing part counts as 0.
-  const char* position = release.data();
-  const char* const end = position + release.size();
-  for (int& number : version) {
-    const auto [after, error] = std::from_chars(position, end, number);
-    if (error != std::errc() || after == end || *after != '.') break;
-    position = after + 1;
-  }
-  const auto [major, minor, patch] = version;
+bool CanMissReplacedKeys(const std::string& release) {
+  int major = 0, minor = 0, patch = 0;  // For example 6.12.48. A missing part counts as 0.
+  std::sscanf(release.c_str(), "%d.%d.%d", &major, &minor, &patch);
   if (major == 6 && minor == 12) return patch < 48;
   return std::pair(major, minor) < std::pair(6, 17);
 }

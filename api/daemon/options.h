@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -63,6 +62,6 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv);
 // while a commit replaces the data of the key. `release` is the output of `uname -r`. Linux 6.17
 // and 6.12.48 corrected this error (Linux commit b2f742c846ca). Returns true if the version is
 // unknown.
-bool CanMissReplacedKeys(std::string_view release);
+bool CanMissReplacedKeys(const std::string& release);
 
 }  // namespace svcmap::api

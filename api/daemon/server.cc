@@ -6,14 +6,17 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string_view>
 #include <thread>
 
 #include "api/convert/quote.h"
 #include "api/log/log_value.h"
-#include "api/screen/rejected_calls.h"
+#include "api/screen/rejections.h"
 
 namespace svcmap::api {
 namespace {
@@ -39,20 +42,12 @@ constexpr char kAnonymous[] = "without a certificate";
 constexpr mode_t kOwnerOnly = 0600;
 constexpr mode_t kEverybody = 0666;
 
-struct Addresses {
-  std::vector<std::string> tcp;    // HOST:PORT
-  std::vector<std::string> paths;  // Of Unix sockets.
-};
+bool HasUnix(const std::vector<ListenAddress>& addresses) {
+  return std::any_of(addresses.begin(), addresses.end(), std::mem_fn(&ListenAddress::is_unix));
+}
 
-absl::StatusOr<Addresses> AddressesOf(const ListenOptions& options) {
-  if (const absl::Status sound = CheckListeners(options); !sound.ok()) return sound;
-  Addresses addresses;
-  for (const std::string& listen : options.listen) {
-    const absl::StatusOr<ListenAddress> address = ParseListenAddress(listen);
-    if (!address.ok()) return address.status();
-    (address->is_unix ? addresses.paths : addresses.tcp).push_back(address->text);
-  }
-  return addresses;
+bool HasTcp(const std::vector<ListenAddress>& addresses) {
+  return !std::all_of(addresses.begin(), addresses.end(), std::mem_fn(&ListenAddress::is_unix));
 }
 
 absl::StatusOr<std::unique_ptr<TlsServer>> LoadTls(const TlsFiles& files) {
@@ -88,32 +83,28 @@ Server::Server(const PushLimits& limits, ControlService& service)
     : limits_(limits), service_(service) {}
 
 absl::Status Server::Check(const ListenOptions& options) {
-  const absl::StatusOr<Addresses> addresses = AddressesOf(options);
+  const absl::StatusOr<std::vector<ListenAddress>> addresses = ParseListeners(options);
   if (!addresses.ok()) return addresses.status();
-  if (!addresses->tcp.empty()) {
-    if (!options.insecure) {
-      if (absl::Status tls = LoadTls(options.tls).status(); !tls.ok()) return tls;
-    }
-    if (absl::Status tcp = TcpListener::Check(addresses->tcp); !tcp.ok()) return tcp;
+  if (HasTcp(*addresses) && !options.insecure) {
+    if (absl::Status tls = LoadTls(options.tls).status(); !tls.ok()) return tls;
   }
-  return UnixListener::Check(addresses->paths);
+  return Listener::Check(*addresses);
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ListenOptions& options,
                                                       const PushLimits& limits,
                                                       ControlService& service) {
-  const absl::StatusOr<Addresses> all = AddressesOf(options);
-  if (!all.ok()) return all.status();
-  const std::vector<std::string>&addresses = all->tcp, &paths = all->paths;
+  const absl::StatusOr<std::vector<ListenAddress>> addresses = ParseListeners(options);
+  if (!addresses.ok()) return addresses.status();
+  const bool has_tcp = HasTcp(*addresses);
   gpr_set_log_function(LogGrpcError);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   std::unique_ptr<Server> server(new Server(limits, service));
-  absl::Status status = server->StartServers(options, !paths.empty(), !addresses.empty());
-  if (status.ok()) status = server->StartScreen(options, !addresses.empty());
-  if (status.ok() && !addresses.empty()) status = server->StartTcp(options, addresses);
-  if (status.ok() && !paths.empty()) status = server->StartUnix(options.allow, paths);
+  absl::Status status = server->StartServers(options, HasUnix(*addresses), has_tcp);
+  if (status.ok()) status = server->StartScreen(options, has_tcp);
+  if (status.ok()) status = server->StartListener(options, *addresses);
   if (!status.ok()) return status;
   for (const std::string& listen : options.listen) {
     spdlog::info("listening for controllers address={}", LogValue(listen));
@@ -143,8 +134,8 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
                         .max_connections_per_peer = limits_.max_connections_per_peer};
   screen.greet_within = limits_.greet_within;
   screen.unread_within = limits_.unread_within;
-  screen.writer_streams = WriterStreams(limits_);
-  screen.reader_streams = kReaderStreams;
+  screen.writers.max_streams = WriterStreams(limits_);
+  screen.readers.max_streams = kReaderStreams;
   screen.hand_over = [this](UniqueFd connection, const Peer& peer) {
     const auto server = servers_.find(peer.role);
     if (server == servers_.end()) return;
@@ -167,46 +158,46 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
   return absl::OkStatus();
 }
 
-absl::Status Server::StartTcp(const ListenOptions& options,
-                              const std::vector<std::string>& addresses) {
-  if (options.insecure) {
+absl::Status Server::StartListener(const ListenOptions& options,
+                                   const std::vector<ListenAddress>& addresses) {
+  const auto tcp =
+      std::find_if_not(addresses.begin(), addresses.end(), std::mem_fn(&ListenAddress::is_unix));
+  if (tcp != addresses.end() && options.insecure) {
     spdlog::warn("--insecure: any client can read all Services and endpoints address={}",
-                 LogValue("tcp://" + addresses.front()));
-  } else if (!options.allow.has_names()) {
+                 LogValue("tcp://" + tcp->text));
+  } else if (tcp != addresses.end() && !options.allow.has_names()) {
     spdlog::warn(
         "--allow-write not set: any client with a certificate from this CA can write path={}",
         LogValue(options.tls.ca));
   }
-  const auto take = [this, tls = !options.insecure](UniqueFd connection, const TcpClient& client) {
-    if (tls) {
-      screen_->AddTls(std::move(connection), client.address);
-    } else {
-      screen_->Add(std::move(connection), {client.address, kAnonymous, Role::kRead});
-    }
-  };
-  auto listener = TcpListener::Start(addresses, take);
+  auto listener = Listener::Start(
+      addresses, options.allow.has_uids() ? kEverybody : kOwnerOnly,
+      [this, tls = !options.insecure](UniqueFd connection, const std::string& client) {
+        if (tls) {
+          screen_->AddTls(std::move(connection), client);
+        } else {
+          screen_->Add(std::move(connection), {client, kAnonymous, Role::kRead});
+        }
+      },
+      [this, allow = options.allow](UniqueFd connection, uid_t uid) {
+        TakeUnix(allow, std::move(connection), uid);
+      });
   if (!listener.ok()) return listener.status();
-  tcp_ = *std::move(listener);
+  listener_ = *std::move(listener);
   return absl::OkStatus();
 }
 
-absl::Status Server::StartUnix(const AllowList& allow, const std::vector<std::string>& paths) {
-  const auto take = [this, allow, own = geteuid()](UniqueFd connection, uid_t uid) {
-    const std::string client = "uid " + std::to_string(uid);
-    const Role role = RoleOf(allow, own, uid);
-    if (role == Role::kNone) {
-      service_.rejected_calls().Add(
-          client,
-          "connection closed client=" + LogValue(client) + " error=" +
-              LogValue(RejectionText("connection to the Unix socket", client, Role::kNone)));
-      return;
-    }
-    screen_->Add(std::move(connection), {client, client, role, uid == 0 || uid == own});
-  };
-  auto listener = UnixListener::Start(paths, allow.has_uids() ? kEverybody : kOwnerOnly, take);
-  if (!listener.ok()) return listener.status();
-  unix_ = *std::move(listener);
-  return absl::OkStatus();
+void Server::TakeUnix(const AllowList& allow, UniqueFd connection, uid_t uid) {
+  const std::string client = "uid " + std::to_string(uid);
+  const uid_t own = geteuid();
+  const Role role = RoleOf(allow, own, uid);
+  if (role == Role::kNone) {
+    service_.rejected_calls().Add(
+        client, "connection closed client=" + LogValue(client) + " error=" +
+                    LogValue(RejectionText("connection to the Unix socket", client, Role::kNone)));
+    return;
+  }
+  screen_->Add(std::move(connection), {client, client, role, uid == 0 || uid == own});
 }
 
 absl::Status Server::StartOne(Role role) {
@@ -254,8 +245,7 @@ absl::Status Server::StartOne(Role role) {
 
 Server::~Server() {
   // The listener is stopped first because the listener passes connections to screen_.
-  unix_.reset();
-  tcp_.reset();
+  listener_.reset();
   const auto deadline = std::chrono::system_clock::now() + kGrace;
   // After `deadline`, clients have time to receive the status of each stream that ended. Shutdown
   // waits without a limit for connections whose clients do not read, until Drain shuts them down.

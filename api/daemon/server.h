@@ -15,8 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/access/access.h"
-#include "api/daemon/tcp_listener.h"
-#include "api/daemon/unix_listener.h"
+#include "api/daemon/listener.h"
 #include "api/grpc/control_service.h"
 #include "api/grpc/guarded_control.h"
 #include "api/screen/screen.h"
@@ -40,8 +39,9 @@ class Server {
   Server(const PushLimits& limits, ControlService& service);
   absl::Status StartServers(const ListenOptions& options, bool has_unix, bool has_tcp);
   absl::Status StartScreen(const ListenOptions& options, bool has_tcp);
-  absl::Status StartTcp(const ListenOptions& options, const std::vector<std::string>& addresses);
-  absl::Status StartUnix(const AllowList& allow, const std::vector<std::string>& paths);
+  absl::Status StartListener(const ListenOptions& options,
+                             const std::vector<ListenAddress>& addresses);
+  void TakeUnix(const AllowList& allow, UniqueFd connection, uid_t uid);
   absl::Status StartOne(Role role);
 
   // Maps gRPC's name of a connection ("fd:7") to the client.
@@ -61,8 +61,7 @@ class Server {
   std::vector<std::unique_ptr<GuardedControl>> guards_;  // Must outlive servers_.
   std::map<Role, std::unique_ptr<grpc::Server>> servers_;
   std::unique_ptr<Screen> screen_;
-  std::unique_ptr<TcpListener> tcp_;
-  std::unique_ptr<UnixListener> unix_;
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace svcmap::api

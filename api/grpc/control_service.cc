@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/convert/kinds.h"
 #include "api/grpc/explain.h"
 #include "api/grpc/status.h"
@@ -75,16 +77,11 @@ std::vector<Listed> Collect(const proxy::Store& store, v1::Kind requested) {
 }
 
 std::string SortLines(const std::string& text) {
-  std::vector<std::string_view> lines;
-  for (size_t start = 0; start < text.size();) {
-    const size_t end = text.find('\n', start) + 1;
-    lines.push_back(std::string_view(text).substr(start, end - start));
-    start = end;
-  }
+  std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   std::sort(lines.begin(), lines.end());
   std::string sorted;
   sorted.reserve(text.size());
-  for (const std::string_view line : lines) sorted += line;
+  for (const absl::string_view line : lines) absl::StrAppend(&sorted, line, "\n");
   return sorted;
 }
 

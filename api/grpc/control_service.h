@@ -11,7 +11,6 @@
 #include "api/grpc/push_stream.h"
 #include "api/grpc/watch_hub.h"
 #include "api/intake/intake.h"
-#include "api/screen/rejected_calls.h"
 #include "api/screen/rejections.h"
 #include "nft/netlink/batch.h"
 #include "proxy/reconcile/loop.h"

@@ -6,13 +6,13 @@
 #include <string>
 #include <utility>
 
+#include "api/access/access.h"
 #include "api/grpc/answered_call.h"
 #include "api/grpc/control_service.h"
 #include "api/grpc/push_stream.h"
 #include "api/grpc/status.h"
 #include "api/grpc/workers.h"
 #include "api/log/log_value.h"
-#include "api/screen/peer.h"
 #include "svcmap/v1/control.grpc.pb.h"
 
 namespace svcmap::api {

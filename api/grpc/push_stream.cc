@@ -45,36 +45,6 @@ google::protobuf::ArenaOptions MakeArenaOptions() {
   return options;
 }
 
-// Time limit for the message Open on a stream. Either Meet() or the deadline takes effect,
-// depending on which comes first. Thread-safe.
-class OpenDeadline {
- public:
-  ~OpenDeadline() { Meet(); }
-
-  // Call Start once. At the deadline, calls `missed` with an error message on a gRPC thread.
-  void Start(std::chrono::milliseconds within, std::function<void(const std::string&)> missed) {
-    const auto deadline = std::chrono::system_clock::now() + within;
-    alarm_.Set(deadline, [over = over_, within, missed = std::move(missed)](bool expired) {
-      if (!expired || over->exchange(true)) return;
-      missed("open not received within " + std::to_string(within.count()) + " ms");
-    });
-  }
-
-  // Call Meet when Open has been received. Returns false if the deadline has passed.
-  bool Meet() {
-    if (met_) return true;
-    if (over_->exchange(true)) return false;
-    met_ = true;
-    alarm_.Cancel();
-    return true;
-  }
-
- private:
-  std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
-  bool met_ = false;
-  grpc::Alarm alarm_;
-};
-
 class PushStream final : public PushReactor, public std::enable_shared_from_this<PushStream> {
  public:
   PushStream(Intake& intake, ActiveSession& holder, const PushLimits& limits,
@@ -88,7 +58,11 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
 
   void Start() {
     self_ = shared_from_this();
-    AwaitOpen();
+    open_deadline_.Set(std::chrono::system_clock::now() + limits_.open_within,
+                       [weak = weak_from_this()](bool expired) {
+                         const auto stream = expired ? weak.lock() : nullptr;
+                         if (stream != nullptr) stream->OnOpenDeadline();
+                       });
     StartRead(&request_);
   }
 
@@ -134,12 +108,14 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   }
 
  private:
-  void AwaitOpen() {
-    open_deadline_.Start(limits_.open_within, [weak = weak_from_this()](const std::string& late) {
-      if (const auto stream = weak.lock()) {
-        stream->End(Error(grpc::DEADLINE_EXCEEDED, v1::OPEN_TIMEOUT, late));
-      }
-    });
+  void OnOpenDeadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (open_received_ || std::exchange(finished_, true)) return;
+    }
+    FinishWithError(
+        Error(grpc::DEADLINE_EXCEEDED, v1::OPEN_TIMEOUT,
+              "open not received within " + std::to_string(limits_.open_within.count()) + " ms"));
   }
 
   // Ends the stream with an error. Further calls have no effect. Thread-safe.
@@ -148,6 +124,10 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
       const std::lock_guard lock(mutex_);
       if (std::exchange(finished_, true)) return;
     }
+    FinishWithError(status);
+  }
+
+  void FinishWithError(const grpc::Status& status) {
     if (MayLog()) {
       spdlog::warn("push stream closed {} error={}",
                    log_fields_.empty() ? "name=unknown" : log_fields_,
@@ -171,7 +151,6 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     using envelope::v1::PushRequest;
     switch (request.message_case()) {
       case PushRequest::kOpen:
-        if (!open_deadline_.Meet()) return grpc::Status::OK;  // The stream is ending.
         return HandleOpen(request.open());
       case PushRequest::kSnapshotBegin:
       case PushRequest::kBatch:
@@ -191,6 +170,12 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
     if (!name_.empty()) {
       return OutOfOrder("open sent twice on the stream of " + name_);
     }
+    {
+      const std::lock_guard lock(mutex_);
+      if (finished_) return grpc::Status::OK;  // The deadline has passed.
+      open_received_ = true;
+    }
+    open_deadline_.Cancel();
     if (open.name().empty()) return InvalidField("open.name", "Required value");
     if (grpc::Status unsupported = CheckVersion("open.protocol_version", open.protocol_version());
         !unsupported.ok()) {
@@ -364,10 +349,11 @@ class PushStream final : public PushReactor, public std::enable_shared_from_this
   bool writing_ = false;
   bool reading_ = true;  // Start() starts the first read.
   bool half_closed_ = false;
+  bool open_received_ = false;
   bool finished_ = false;
 
   std::shared_ptr<PushStream> self_;
-  OpenDeadline open_deadline_;
+  grpc::Alarm open_deadline_;  // Ends the stream if Open is not received in time.
 };
 
 }  // namespace

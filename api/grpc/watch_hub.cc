@@ -38,13 +38,6 @@ void FillCommit(const proxy::SyncResult& result, uint64_t revision, v1::WatchCom
   commit.set_tables_written(result.recreated);
 }
 
-void FillRecovered(uint64_t revision, std::chrono::nanoseconds after, uint64_t failures,
-                   v1::WatchRecovered& recovered) {
-  recovered.set_revision(revision);
-  SetDuration(*recovered.mutable_after(), after);
-  recovered.set_failures(failures);
-}
-
 void FillRepair(const proxy::RepairResult& result, v1::WatchRepair& repair) {
   repair.set_outcome(OutcomeOf(result.outcome));
   repair.set_damage(result.damage);
@@ -181,12 +174,8 @@ void WatchHub::Add(const Fill& fill) {
   for (Joined& joined : watchers_) {
     if (!std::exchange(joined.has_read_all, false)) continue;
     joined.wake = true;
-    WakeThread();
+    wake_.notify_one();
   }
-}
-
-void WatchHub::WakeThread() {
-  if (std::exchange(asleep_, false)) wake_.notify_one();
 }
 
 void WatchHub::PublishSync(const proxy::SyncResult& result, uint64_t revision) {
@@ -212,8 +201,10 @@ void WatchHub::PublishSync(const proxy::SyncResult& result, uint64_t revision) {
   const uint64_t failures = std::exchange(failures_, 0);
   if (failures == 0) return;
   Add([&](v1::WatchEvent& event) {
-    FillRecovered(revision, std::chrono::steady_clock::now() - failing_since_, failures,
-                  *event.mutable_recovered());
+    v1::WatchRecovered& recovered = *event.mutable_recovered();
+    recovered.set_revision(revision);
+    SetDuration(*recovered.mutable_after(), std::chrono::steady_clock::now() - failing_since_);
+    recovered.set_failures(failures);
   });
 }
 
@@ -253,13 +244,12 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<WatchStream> watcher,
                                         std::to_string(limit) + "; stream rejected");
   }
   watchers_.push_back({std::move(watcher), peer});
-  WakeThread();
+  wake_.notify_one();
   return number_;
 }
 
 void WatchHub::Leave(const WatchStream& watcher) {
-  std::shared_ptr<WatchStream>
-      last;  // Possibly the last reference, which is destroyed without the lock.
+  std::shared_ptr<WatchStream> last;  // Possibly the last reference, destroyed without the lock.
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(watchers_.begin(), watchers_.end(), [&](const Joined& joined) {
     return joined.watcher.get() == &watcher;
@@ -302,15 +292,14 @@ void WatchHub::Run() {
       if (std::exchange(joined.wake, false)) awake.push_back(joined.watcher);
     }
     if (awake.empty()) {
-      asleep_ = true;
-      wake_.wait(lock, [this] { return !asleep_ || ended_; });
+      wake_.wait(lock);
       continue;
     }
     lock.unlock();
     for (const std::shared_ptr<WatchStream>& watcher : awake) watcher->Wake();
     awake.clear();
+    std::this_thread::sleep_for(kRest);
     lock.lock();
-    wake_.wait_for(lock, kRest, [this] { return ended_; });
   }
 }
 

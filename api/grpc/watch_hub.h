@@ -63,17 +63,15 @@ class WatchHub {
   // Counts an event. Calls `fill` only if there are watchers. Requires `mutex_`.
   template <typename Fill>
   void Add(const Fill& fill);
-  void WakeThread();  // Requires `mutex_`.
   void Run();
 
   std::mutex mutex_;  // Guards the members below, except the thread.
   std::condition_variable wake_;
   uint64_t number_ = 0;  // Number of the last event.
-  std::deque<std::shared_ptr<const v1::WatchEvent>>
-      kept_;  // Consecutive, including the last event.
+  // Consecutive events, including the last event.
+  std::deque<std::shared_ptr<const v1::WatchEvent>> kept_;
   std::vector<Joined> watchers_;
   bool ended_ = false;
-  bool asleep_ = false;    // True if the thread waits to be woken.
   uint64_t failures_ = 0;  // Number of consecutive failed syncs.
   std::chrono::steady_clock::time_point failing_since_;
 

@@ -36,6 +36,17 @@ SocketAddress::SocketAddress(const BindAddress& at) {
   }
 }
 
+std::optional<IpAddress> IpAddressOf(const sockaddr* address) {
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET) {
+    return IpAddress::V4(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+  }
+  if (address->sa_family == AF_INET6) {
+    return IpAddress::V6(reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<BindAddress> BindAddress::Parse(const std::string& text, uint16_t default_port) {
   BindAddress at{.port = default_port};
   std::string address = text;

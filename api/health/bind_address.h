@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,9 @@ class SocketAddress {
   sockaddr_storage storage_ = {};
   socklen_t size_ = 0;
 };
+
+// Returns the IP address in `address`, or nullopt if `address` is null or has another family.
+std::optional<IpAddress> IpAddressOf(const sockaddr* address);
 
 // Address families of a socket at an unspecified address, "0.0.0.0" or "::": only the family of the
 // address, or both families as in Go's net.Listen, which kube-proxy uses.

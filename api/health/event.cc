@@ -5,10 +5,16 @@
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
+#include <cerrno>
+#include <utility>
+
 #include "api/log/log_value.h"
 
 namespace svcmap::api {
 namespace {
+
+constexpr int kAcceptsInARow = 64;
+constexpr std::chrono::milliseconds kPauseAfterFailedAccept{100};
 
 void LogLibevent(int severity, const char* message) {
   spdlog::log(severity >= EVENT_LOG_WARN ? spdlog::level::warn : spdlog::level::debug,
@@ -16,6 +22,31 @@ void LogLibevent(int severity, const char* message) {
 }
 
 }  // namespace
+
+AcceptEvent::AcceptEvent(event_base* base, UniqueFd socket, Take take)
+    : socket_(std::move(socket)),
+      take_(std::move(take)),
+      ready_(base, socket_.get(), EV_READ | EV_PERSIST, [this] { Accept(); }),
+      resume_(base, [this] { ready_.Wait(); }) {
+  ready_.Wait();
+}
+
+void AcceptEvent::Accept() {
+  for (int i = 0; i < kAcceptsInARow; ++i) {
+    sockaddr_storage from = {};
+    socklen_t size = sizeof(from);
+    UniqueFd connection(accept4(socket_.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                                SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.ok()) {
+      take_(std::move(connection), from);
+    } else if (errno == EAGAIN) {
+      return;
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      ready_.Cancel();
+      return resume_.After(kPauseAfterFailedAccept);
+    }  // Other errors: EINTR, or an error of a connection that is already closed.
+  }
+}
 
 EventThread::EventThread(std::function<void()> on_wake)
     : on_wake_(std::move(on_wake)),

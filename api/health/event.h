@@ -2,6 +2,7 @@
 #pragma once
 
 #include <event2/event.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <functional>
@@ -39,6 +40,26 @@ class Event {
  private:
   std::function<void()> fn_;
   event* event_;
+};
+
+// Accepts the connections of a listening socket on the event loop, until it is destroyed. After
+// many connections in a row, other events have their turn. Pauses after a failed accept, for
+// example if no file descriptor is free, because connections that are closed during the pause free
+// descriptors.
+class AcceptEvent {
+ public:
+  using Take = std::function<void(UniqueFd connection, const sockaddr_storage& from)>;
+
+  // Calls `take` with each new, non-blocking connection.
+  AcceptEvent(event_base* base, UniqueFd socket, Take take);
+
+ private:
+  void Accept();
+
+  const UniqueFd socket_;
+  const Take take_;
+  Event ready_;
+  Event resume_;
 };
 
 // A thread that runs an event loop. Objects that use the loop must be created before Start() and

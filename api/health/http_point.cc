@@ -21,31 +21,12 @@ constexpr std::chrono::milliseconds kAfterAcceptError{100};
 constexpr ev_uint16_t kAllMethods = 0xffff;
 
 // Maps listeners to their HttpPoint. libevent passes a pointer from evhttp to the error callback
-// for failed accepts, so HttpPoint cannot pass its own pointer.
-class Owners {
- public:
-  void Set(evconnlistener* listener, HttpPoint* owner) {
-    const std::lock_guard lock(mutex_);
-    owners_[listener] = owner;
-  }
-  void Erase(evconnlistener* listener) {
-    const std::lock_guard lock(mutex_);
-    owners_.erase(listener);
-  }
-  HttpPoint* Of(evconnlistener* listener) {
-    const std::lock_guard lock(mutex_);
-    return owners_.at(listener);
-  }
-
- private:
-  std::mutex mutex_;
-  absl::flat_hash_map<evconnlistener*, HttpPoint*> owners_;
-};
-
-Owners& AllOwners() {
-  static auto* owners = new Owners();
+// for failed accepts, so HttpPoint cannot pass its own pointer. Guarded by owners_mutex.
+absl::flat_hash_map<evconnlistener*, HttpPoint*>& Owners() {
+  static auto* owners = new absl::flat_hash_map<evconnlistener*, HttpPoint*>();
   return *owners;
 }
+std::mutex owners_mutex;
 
 // All buffers with this body share its memory.
 void AddShared(const std::shared_ptr<const std::string>& body, evbuffer* buffer) {
@@ -53,19 +34,6 @@ void AddShared(const std::shared_ptr<const std::string>& body, evbuffer* buffer)
   evbuffer_add_reference(
       buffer, body->data(), body->size(),
       [](const void*, size_t, void* owner) { delete static_cast<Body*>(owner); }, new Body(body));
-}
-
-const char* ReasonPhrase(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 404:
-      return "Not Found";
-    case 421:
-      return "Misdirected Request";
-    default:
-      return "Service Unavailable";
-  }
 }
 
 }  // namespace
@@ -94,15 +62,19 @@ absl::Status HttpPoint::Open(const BindAddress& at, Stack stack) {
   evconnlistener* listener =
       evconnlistener_new(base_, nullptr, nullptr, LEV_OPT_CLOSE_ON_EXEC, 0, fd->get());
   evconnlistener_set_error_cb(listener, OnAcceptError);
-  AllOwners().Set(listener, this);
   sockets_[at.address] = {*std::move(fd), evhttp_bind_listener(http_.get(), listener)};
+  const std::lock_guard lock(owners_mutex);
+  Owners()[listener] = this;
   return absl::OkStatus();
 }
 
 void HttpPoint::CloseOthers(const std::vector<IpAddress>& kept) {
   std::erase_if(sockets_, [&](const auto& socket) {
     if (std::find(kept.begin(), kept.end(), socket.first) != kept.end()) return false;
-    AllOwners().Erase(evhttp_bound_socket_get_listener(socket.second.bound));
+    {
+      const std::lock_guard lock(owners_mutex);
+      Owners().erase(evhttp_bound_socket_get_listener(socket.second.bound));
+    }
     evhttp_del_accept_socket(http_.get(), socket.second.bound);
     return true;
   });
@@ -117,7 +89,8 @@ bufferevent* HttpPoint::OnConnection(event_base*, void* self) {
 // Handles failed accepts, for example if no file descriptor is free. Pauses the listener, because
 // libevent would retry immediately and use a full CPU.
 void HttpPoint::OnAcceptError(evconnlistener* listener, void*) {
-  AllOwners().Of(listener)->Pause(kAfterAcceptError);
+  const std::lock_guard lock(owners_mutex);
+  Owners().at(listener)->Pause(kAfterAcceptError);
 }
 
 void HttpPoint::Pause(std::chrono::milliseconds time) {
@@ -162,11 +135,11 @@ void HttpPoint::Send(evhttp_request* request) {
   } else {
     evbuffer_add(body, text.data(), text.size());
   }
-  evhttp_send_reply(request, answer.code, ReasonPhrase(answer.code), nullptr);
+  evhttp_send_reply(request, answer.code, /*reason=*/nullptr, nullptr);
 }
 
 void HttpPoint::StartStream(evhttp_request* request) {
-  evhttp_send_reply_start(request, 200, ReasonPhrase(200));
+  evhttp_send_reply_start(request, 200, /*reason=*/nullptr);
   streams_.push_back({.point = this, .request = request});
   evhttp_connection_set_closecb(evhttp_request_get_connection(request), OnStreamEnd,
                                 &streams_.back());

@@ -54,16 +54,12 @@ absl::Status HealthServer::Open() {
 }
 
 Answer HealthServer::AnswerTo(const std::string& path) const {
-  Answer answer = ProxyAnswer(path);
+  const SystemTime now = std::chrono::system_clock::now();
+  Answer answer = path == "/healthz" ? HealthzAnswer(options_.health(), now)
+                  : path == "/livez" ? LivezAnswer(options_.health(), now)
+                                     : NotFoundAnswer();
   if (options_.on_answer) options_.on_answer(path, answer.code);
   return answer;
-}
-
-Answer HealthServer::ProxyAnswer(const std::string& path) const {
-  const SystemTime now = std::chrono::system_clock::now();
-  if (path == "/healthz") return HealthzAnswer(options_.health(), now);
-  if (path == "/livez") return LivezAnswer(options_.health(), now);
-  return NotFoundAnswer();
 }
 
 void HealthServer::Update(proxy::HealthCheckChanges changes) {

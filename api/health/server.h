@@ -116,7 +116,6 @@ class HealthServer {
  private:
   explicit HealthServer(HealthServerOptions options);
   absl::Status Open();
-  Answer ProxyAnswer(const std::string& path) const;
   Answer AnswerTo(const std::string& path) const;
   void OnWake();
 

@@ -30,10 +30,6 @@ inline constexpr size_t kPipeBytes = 64 << 10;
 // After this number of transfers in a row, a connection waits until the other connections have
 // had their turn.
 inline constexpr int kTransfersInARow = 16;
-// After this number of accepted connections in a row, a listener waits in the same way.
-inline constexpr int kAcceptsInARow = 64;
-// Pause of a listener after a failed accept, for example if no file descriptor is free.
-inline constexpr std::chrono::milliseconds kAcceptPause{100};
 
 // Minimum time between two log lines about connections that are reset because of the limit.
 inline constexpr std::chrono::seconds kRejectionLogInterval{60};

@@ -1,10 +1,8 @@
 #include "api/localhost/forwarder.h"
 
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -12,7 +10,6 @@
 #include "api/health/bind_address.h"
 #include "api/localhost/connection.h"
 #include "api/log/log_value.h"
-#include "nft/base/status.h"
 #include "proxy/node/nodeport_addresses.h"
 
 namespace svcmap::api {
@@ -92,8 +89,7 @@ LocalhostListeners::LocalhostListeners(event_base* base, size_t max_sockets,
       max_sockets_(max_sockets),
       retry_after_(retry),
       on_accept_(std::move(on_accept)),
-      retry_(base, [this] { Retry(); }),
-      resume_(base, [this] { Resume(); }) {}
+      retry_(base, [this] { Retry(); }) {}
 
 // Closes sockets before opening new sockets, so that file descriptors become free.
 void LocalhostListeners::Update(proxy::LocalhostNodePortChanges changes) {
@@ -105,7 +101,7 @@ void LocalhostListeners::Update(proxy::LocalhostNodePortChanges changes) {
       if (listener.service != service) keys_of_[service].push_back(key);
       listener.service = service;
       listener.picker->Set(std::move(node_port));
-      if (!listener.fd.ok()) Open(key);
+      if (!listener.accepting) Open(key);
     }
   }
 }
@@ -121,10 +117,9 @@ void LocalhostListeners::CloseOthers(const std::string& service,
     const auto listener = listeners_.find(key);
     if (listener == listeners_.end() || listener->second.service != service) return true;
     if (kept_keys.contains(key)) return false;
-    if (listener->second.fd.ok()) --sockets_[Index(key.first)];
+    if (listener->second.accepting) --sockets_[Index(key.first)];
     listeners_.erase(listener);
     failed_.erase(key);
-    paused_.erase(key);
     return true;
   });
   if (keys->second.empty()) keys_of_.erase(keys);
@@ -161,40 +156,18 @@ absl::Status LocalhostListeners::TryToOpen(const Key& key, Listener& listener) {
   absl::StatusOr<UniqueFd> fd =
       Listen({proxy::LocalhostAddress(key.first), key.second}, Stack::kOne, Interfaces::kLoopback);
   if (!fd.ok()) return fd.status();
-  listener.fd = *std::move(fd);
-  listener.ready.emplace(base_, listener.fd.get(), EV_READ | EV_PERSIST,
-                         [this, key] { Accept(key); });
-  listener.ready->Wait();
+  listener.accepting.emplace(
+      base_, *std::move(fd),
+      [this, picker = listener.picker](UniqueFd client, const sockaddr_storage&) {
+        on_accept_(std::move(client), picker);
+      });
   ++sockets_[Index(key.first)];
   return absl::OkStatus();
-}
-
-void LocalhostListeners::Accept(const Key& key) {
-  Listener& listener = listeners_.at(key);
-  for (int i = 0; i < kAcceptsInARow; ++i) {
-    UniqueFd client(accept4(listener.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (client.ok()) {
-      on_accept_(std::move(client), listener.picker);
-      continue;
-    }
-    if (errno == EAGAIN) return;
-    if (errno == ECONNABORTED || errno == EINTR) continue;
-    spdlog::debug("cannot accept connections port={} error={}", key.second,
-                  LogValue(ErrnoStatus(errno, "accept")));
-    listener.ready->Cancel();
-    paused_.insert(key);
-    if (!resume_.pending()) resume_.After(kAcceptPause);
-    return;
-  }
 }
 
 void LocalhostListeners::Retry() {
   lines_.Report();
   for (const Key& key : std::set<Key>(failed_)) Open(key);
-}
-
-void LocalhostListeners::Resume() {
-  for (const Key& key : std::exchange(paused_, {})) listeners_.at(key).ready->Wait();
 }
 
 }  // namespace svcmap::api

@@ -58,17 +58,14 @@ class LocalhostListeners {
   struct Listener {
     std::string service;
     std::shared_ptr<proxy::EndpointPicker> picker = std::make_shared<proxy::EndpointPicker>();
-    UniqueFd fd = {};
-    absl::Status failure = {};        // The reason if the socket could not be opened, or OK.
-    std::optional<Event> ready = {};  // Destroyed before `fd`.
+    absl::Status failure;                  // The reason if the socket could not be opened, or OK.
+    std::optional<AcceptEvent> accepting;  // Absent if the socket could not be opened.
   };
 
   void CloseOthers(const std::string& service, const proxy::LocalhostNodePorts& kept);
   void Open(const Key& key);
   absl::Status TryToOpen(const Key& key, Listener& listener);
-  void Accept(const Key& key);
   void Retry();
-  void Resume();
 
   event_base* base_;
   const size_t max_sockets_;
@@ -81,9 +78,7 @@ class LocalhostListeners {
   std::map<Key, Listener> listeners_;
   absl::flat_hash_map<std::string, std::vector<Key>> keys_of_;  // By Service.
   std::set<Key> failed_;
-  std::set<Key> paused_;
   Event retry_;
-  Event resume_;
 };
 
 // Values of the forwarder for the metrics. Arrays are indexed by Index(Family).

@@ -6,8 +6,6 @@
 
 #include <memory>
 
-#include "api/log/stderr_sink.h"
-
 namespace svcmap::api {
 
 void SetUpLog(int verbosity) {

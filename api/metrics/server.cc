@@ -12,6 +12,7 @@
 namespace svcmap::api {
 namespace {
 
+constexpr size_t kMaxConnections = 64;
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 Answer Page(std::string content_type, std::string body) {
@@ -79,13 +80,15 @@ std::function<Answer()> MetricsPage(std::function<std::string()> render) {
 
 PageServer::PageServer(PageServerOptions options)
     : options_(std::move(options)),
-      connections_(thread_.base(), options_.max_connections, options_.patience),
+      connections_(thread_.base(), kMaxConnections, options_.patience),
       address_(thread_.base(), connections_,
                [this](const HttpPoint::Request& request) {
                  const auto page = options_.pages.find(request.path);
                  return page == options_.pages.end() ? NotFoundAnswer() : page->second();
                },
-               {options_.bind_address, options_.bind_hard_fail, options_.retry, options_.what}) {}
+               {.at = options_.bind_address,
+                .hard_fail = options_.bind_hard_fail,
+                .what = options_.what}) {}
 
 absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(PageServerOptions options) {
   std::unique_ptr<PageServer> server(new PageServer(std::move(options)));

@@ -25,11 +25,8 @@ struct PageServerOptions {
   // True if Start returns an error when `bind_address` cannot be bound. If false, the server
   // retries failed binds (S-268).
   bool bind_hard_fail = false;
-  std::chrono::milliseconds retry{5000};
   std::string what;  // Paths for log messages: "/healthz and /livez".
   Pages pages;
-
-  size_t max_connections = 64;
   std::chrono::milliseconds patience{30000};  // Time limit for a request.
 };
 

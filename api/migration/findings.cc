@@ -58,7 +58,7 @@ class MigrationJudge {
  public:
   explicit MigrationJudge(const MigrationFacts& facts) : facts_(facts) {}
 
-  std::vector<Finding> Judge() && {
+  std::vector<MigrationFinding> Judge() && {
     Kernel();
     KubeProxy();
     Ipvs();
@@ -70,7 +70,7 @@ class MigrationJudge {
     Node();
     Unread();
     std::stable_partition(findings_.begin(), findings_.end(),
-                          [](const Finding& finding) { return finding.attention; });
+                          [](const MigrationFinding& finding) { return finding.attention; });
     return std::move(findings_);
   }
 
@@ -321,7 +321,7 @@ class MigrationJudge {
   }
 
   const MigrationFacts& facts_;
-  std::vector<Finding> findings_;
+  std::vector<MigrationFinding> findings_;
   // Chains, such as "ip filter FORWARD", that drop packets by default but accept translated
   // connections.
   std::set<std::string> accepting_;
@@ -329,7 +329,7 @@ class MigrationJudge {
 
 }  // namespace
 
-std::vector<Finding> JudgeMigration(const MigrationFacts& facts) {
+std::vector<MigrationFinding> JudgeMigration(const MigrationFacts& facts) {
   return MigrationJudge(facts).Judge();
 }
 

@@ -25,7 +25,7 @@ struct MigrationFacts {
   std::vector<std::string> unread;  // Facts that could not be read, with reasons.
 };
 
-struct Finding {
+struct MigrationFinding {
   bool attention = true;  // False for a note, which requires no action before migration.
   std::string what;       // Description.
   std::string effect;     // Consequence if the user takes no action.
@@ -33,6 +33,6 @@ struct Finding {
 };
 
 // Returns the findings in a fixed order. Findings that need attention come first.
-std::vector<Finding> JudgeMigration(const MigrationFacts& facts);
+std::vector<MigrationFinding> JudgeMigration(const MigrationFacts& facts);
 
 }  // namespace svcmap::api

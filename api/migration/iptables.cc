@@ -67,18 +67,6 @@ bool ReadLine(std::string_view line, IptablesSave& save) {
   return true;
 }
 
-// Returns the word after `option`. Ignores negated options and the value of --comment.
-const std::string& ValueOf(const std::vector<std::string>& words, std::string_view option) {
-  for (size_t i = 2; i + 1 < words.size(); ++i) {
-    if (words[i] == "--comment") {
-      ++i;
-    } else if (words[i] == option && words[i - 1] != "!") {
-      return words[i + 1];
-    }
-  }
-  return kNothing;
-}
-
 // Returns the existing legacy tables that kube-proxy uses. Only root can read the list of legacy
 // tables, because capabilities are not sufficient.
 absl::StatusOr<std::vector<std::string>> LegacyTables(Family family) {
@@ -104,12 +92,20 @@ absl::StatusOr<IptablesSave> Save(const std::string& program, const std::stop_to
 }  // namespace
 
 const std::string& IptablesRule::target() const {
-  const std::string& jump = ValueOf(words, "-j");
-  return jump.empty() ? ValueOf(words, "-g") : jump;
+  const std::string& jump = value("-j");
+  return jump.empty() ? value("-g") : jump;
 }
 
+// Skips the text of --comment, which can be equal to an option.
 const std::string& IptablesRule::value(std::string_view option) const {
-  return ValueOf(words, option);
+  for (size_t i = 2; i + 1 < words.size(); ++i) {
+    if (words[i] == "--comment") {
+      ++i;
+    } else if (words[i] == option && words[i - 1] != "!") {
+      return words[i + 1];
+    }
+  }
+  return kNothing;
 }
 
 absl::StatusOr<IptablesSave> ParseIptablesSave(std::string_view text) {

@@ -1,7 +1,7 @@
 #include "api/migration/kube_proxy_process.h"
 
 #include <ifaddrs.h>
-#include <netinet/in.h>
+#include <net/if.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "api/health/bind_address.h"
 
 namespace svcmap::api {
 namespace {
@@ -40,17 +40,6 @@ std::string LinkOf(const fs::path& path) {
 ino_t NetworkNamespaceOf(const fs::path& process) {
   struct stat file = {};
   return stat((process / "net/dev").c_str(), &file) == 0 ? file.st_ino : 0;
-}
-
-std::optional<IpAddress> AddressOf(const sockaddr* address) {
-  if (address == nullptr) return std::nullopt;
-  if (address->sa_family == AF_INET) {
-    return IpAddress::V4(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
-  }
-  if (address->sa_family == AF_INET6) {
-    return IpAddress::V6(reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
-  }
-  return std::nullopt;
 }
 
 std::string FirstWord(const fs::path& path) {
@@ -123,10 +112,7 @@ std::string FindKubeProxy() {
                       " is in use by another process, probably kube-proxy");
 }
 
-bool HasIpvsInterface() {
-  const std::vector<std::string> interfaces = InterfaceNames();
-  return std::find(interfaces.begin(), interfaces.end(), kIpvsInterface) != interfaces.end();
-}
+bool HasIpvsInterface() { return if_nametoindex(kIpvsInterface) != 0; }
 
 bool HasVirtualServers() {
   std::ifstream servers("/proc/thread-self/net/ip_vs");
@@ -153,8 +139,8 @@ std::vector<InterfaceAddress> InterfaceAddresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return addresses;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const auto address = AddressOf(entry->ifa_addr);
-    const auto mask = AddressOf(entry->ifa_netmask);
+    const auto address = IpAddressOf(entry->ifa_addr);
+    const auto mask = IpAddressOf(entry->ifa_netmask);
     if (!address || !mask) continue;
     int length = 0;
     for (const uint8_t byte : mask->bytes()) length += std::popcount(byte);

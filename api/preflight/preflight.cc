@@ -57,6 +57,16 @@ bool HasGlobalIpv6(const std::string& path) {
   return false;
 }
 
+// Returns the error of ProbeTables, with a remedy if the missing capability is the reason.
+absl::Status CheckKernel(const nft::TableSpecs& tables) {
+  absl::Status status = ProbeTables(tables);
+  if (!absl::IsPermissionDenied(status)) return status;
+  return absl::PermissionDeniedError(
+      absl::StrCat(std::string(status.message()),
+                   "; remedy: run as root or with this capability (systemd: AmbientCapabilities="
+                   "CAP_NET_ADMIN; pod: securityContext.capabilities.add: [NET_ADMIN])"));
+}
+
 }  // namespace
 
 Facts ReadProc(const ProcPaths& paths) {
@@ -74,18 +84,14 @@ Facts ReadProc(const ProcPaths& paths) {
   return facts;
 }
 
-bool ModulesDisabled(const std::string& sysctl) {
-  return ReadNumber(sysctl + "/kernel/modules_disabled") == 1;
-}
-
-KernelFacts ReadKernelFacts() {
+KernelFacts ReadKernelFacts(const ProcPaths& paths) {
   utsname names = {};
   uname(&names);
-  return {names.release, ModulesDisabled(ProcPaths().sysctl)};
+  return {names.release, ReadNumber(paths.sysctl + "/kernel/modules_disabled") == 1};
 }
 
 Facts ReadFacts() {
-  Facts facts = ReadProc({});
+  Facts facts = ReadProc();
   if (absl::StatusOr<std::vector<nft::Bridge>> bridges = nft::ReadBridges(); bridges.ok()) {
     facts.bridges = *std::move(bridges);
   } else {
@@ -104,15 +110,6 @@ absl::Status ProbeTables(const nft::TableSpecs& tables) {
       nft::FindMissingFeatures(tables);
   return missing_features.ok() ? MissingFeaturesStatus(*missing_features, ReadKernelFacts())
                                : missing_features.status();
-}
-
-absl::Status CheckKernel(const nft::TableSpecs& tables) {
-  absl::Status status = ProbeTables(tables);
-  if (!absl::IsPermissionDenied(status)) return status;
-  return absl::PermissionDeniedError(
-      absl::StrCat(std::string(status.message()),
-                   "; remedy: run as root or with this capability (systemd: AmbientCapabilities="
-                   "CAP_NET_ADMIN; pod: securityContext.capabilities.add: [NET_ADMIN])"));
 }
 
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables) {

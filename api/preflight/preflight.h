@@ -55,29 +55,20 @@ struct KernelFacts {
 absl::Status MissingFeaturesStatus(std::span<const nft::MissingFeature> missing_features,
                                    const KernelFacts& kernel);
 
-// Returns true if the sysctl kernel.modules_disabled is 1. `sysctl` is the directory of the
-// sysctls.
-bool ModulesDisabled(const std::string& sysctl);
-
-// Reads the facts about the running kernel.
-KernelFacts ReadKernelFacts();
-
-// Directories of the files that ReadProc reads.
+// Directories of files with facts, which tests replace.
 struct ProcPaths {
   std::string sysctl = "/proc/sys";
   std::string net = "/proc/thread-self/net";
 };
 
+// Reads the facts about the running kernel.
+KernelFacts ReadKernelFacts(const ProcPaths& paths = {});
+
 // Reads the facts that come from files. All other facts keep their default values.
-Facts ReadProc(const ProcPaths& paths);
+Facts ReadProc(const ProcPaths& paths = {});
 
 // Reads all facts.
 Facts ReadFacts();
-
-// Returns OK if the kernel supports `tables` and the process has the permission to program
-// `tables`. On failure, returns an error with the missing features or the missing capability, and a
-// remedy.
-absl::Status CheckKernel(const nft::TableSpecs& tables);
 
 // Runs all checks for `tables`. An error is fatal and contains a remedy.
 absl::StatusOr<std::vector<Warning>> Preflight(const nft::TableSpecs& tables);

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace svcmap::api {
 namespace {
@@ -12,37 +13,24 @@ constexpr size_t kMaxBuckets = 4096;
 }  // namespace
 
 const char* NameOf(Rejection rejection) {
-  switch (rejection) {
-    case Rejection::kTotalLimit:
-      return "total-limit";
-    case Rejection::kPeerLimit:
-      return "peer-limit";
-    case Rejection::kRateLimit:
-      return "rate-limit";
-    case Rejection::kRoleRateLimit:
-      return "role-rate-limit";
-    case Rejection::kMadeRoom:
-      return "made-room";
-    case Rejection::kGreetingTimeout:
-      return "greeting-timeout";
-    case Rejection::kHandshakeFailed:
-      return "handshake-failed";
-    case Rejection::kNotHttp2:
-      return "not-http2";
-    case Rejection::kTooManyStreams:
-      return "too-many-streams";
-    case Rejection::kRequestsTooLarge:
-      return "requests-too-large";
-    case Rejection::kTooManyResets:
-      return "too-many-resets";
-    case Rejection::kTooManyFrames:
-      return "too-many-frames";
-    case Rejection::kHeaderBlockTooLarge:
-      return "header-block-too-large";
-    case Rejection::kResponsesNotRead:
-      return "responses-not-read";
-  }
-  return "unknown";
+  static constexpr const char* kNames[] = {
+      "total-limit",
+      "peer-limit",
+      "rate-limit",
+      "role-rate-limit",
+      "made-room",
+      "greeting-timeout",
+      "handshake-failed",
+      "not-http2",
+      "too-many-streams",
+      "requests-too-large",
+      "too-many-resets",
+      "too-many-frames",
+      "header-block-too-large",
+      "responses-not-read",
+  };
+  static_assert(std::size(kNames) == kRejections);
+  return kNames[static_cast<size_t>(rejection)];
 }
 
 int ConnectionLimits::Weight(const Entry& entry) {

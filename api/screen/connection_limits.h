@@ -35,7 +35,7 @@ enum class Rejection {
   kResponsesNotRead,
 };
 inline constexpr int kRejections = static_cast<int>(Rejection::kResponsesNotRead) + 1;
-const char* NameOf(Rejection rejection);  // "peer-limit"
+const char* NameOf(Rejection rejection);  // "peer-limit". The names have the order of the enum.
 
 struct ConnectionLimitOptions {
   uint32_t max_connections = 64;

@@ -1,19 +1,38 @@
-// Counts rejected and closed connections by reason. Logs at most one line per peer and second.
-// Thread-safe.
+// Counts and logs rejected calls and connections. Thread-safe.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 
 #include "api/screen/connection_limits.h"
-#include "api/screen/rejected_calls.h"
 
 namespace svcmap::api {
 
+// Counts and logs rejected calls. Logs at most one line per client and second, so that repeated
+// calls of a client do not fill the log.
+class RejectedCalls {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Counts a call. Returns true if the call was logged.
+  bool Add(const std::string& client, const std::string& what,
+           Clock::time_point now = Clock::now());
+
+  uint64_t count() const { return count_; }
+
+ private:
+  std::atomic<uint64_t> count_ = 0;
+  std::mutex mutex_;
+  std::map<std::string, Clock::time_point> logged_;  // Clients of the last second.
+};
+
+// Counts rejected and closed connections by reason. Logs at most one line per peer and second.
 class Rejections {
  public:
   // `peer` is part of the log line and the key of its rate limit. `detail` is a log field such as

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/screen/screen_loop.h"
-#include "api/screen/screened_connection.h"
 
 namespace svcmap::api {
 
@@ -29,20 +28,6 @@ absl::StatusOr<std::unique_ptr<Screen>> Screen::Start(ScreenOptions options,
     if (absl::Status status = (*loop)->Start(); !status.ok()) return status;
   }
   return screen;
-}
-
-FrameLimits Screen::FrameLimitsOf(Role role) const {
-  FrameLimits limits;
-  if (role == Role::kWrite) {
-    limits.max_streams = options_.writer_streams;
-  } else {
-    limits.max_streams = options_.reader_streams;
-    limits.max_request_bytes = options_.reader_request_bytes;
-    limits.max_header_block_bytes = options_.reader_header_block_bytes;
-    limits.reset_burst = options_.reader_reset_burst;
-    limits.resets_per_second = options_.reader_resets_per_second;
-  }
-  return limits;
 }
 
 std::string Screen::LimitText(Rejection reason) const {

@@ -14,9 +14,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "api/access/access.h"
 #include "api/screen/connection_limits.h"
 #include "api/screen/frame_check.h"
-#include "api/screen/peer.h"
 #include "api/screen/rejections.h"
 #include "api/screen/tls_server.h"
 #include "nft/base/unique_fd.h"
@@ -29,13 +29,13 @@ struct ScreenOptions {
   std::chrono::milliseconds greet_within{10000};
   // Time limit for a client to read any of the bytes that wait for the client.
   std::chrono::milliseconds unread_within{30000};
-  uint32_t writer_streams = 116;  // Maximum number of open streams on one connection.
+  FrameLimits writers{.max_streams = 116};
   // Limits for clients that may only read or have no role.
-  uint32_t reader_streams = 10;
-  // Maximum total request size of all open calls on one connection.
-  uint64_t reader_request_bytes = 64 * 1024;
-  uint32_t reader_header_block_bytes = 8 * 1024;
-  double reader_reset_burst = 20, reader_resets_per_second = 10;
+  FrameLimits readers{.max_streams = 10,
+                      .max_request_bytes = 64 * 1024,
+                      .max_header_block_bytes = 8 * 1024,
+                      .reset_burst = 20,
+                      .resets_per_second = 10};
   // Passes one end of the connection's socket pair to gRPC. The thread for TLS handshakes calls
   // `hand_over`.
   std::function<void(UniqueFd, const Peer&)> hand_over;
@@ -70,7 +70,9 @@ class Screen {
 
   Screen(ScreenOptions options, Rejections& rejections);
   void AddConnection(UniqueFd fd, const Peer& peer, bool tls);
-  FrameLimits FrameLimitsOf(Role role) const;
+  const FrameLimits& FrameLimitsOf(Role role) const {
+    return role == Role::kWrite ? options_.writers : options_.readers;
+  }
   std::string LimitText(Rejection reason) const;  // "limit=32", or empty.
 
   ScreenOptions options_;

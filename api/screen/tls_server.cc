@@ -53,9 +53,6 @@ void WarnOfExpired(const std::string& file, const std::string& pem) {
 
 }  // namespace
 
-void SslDeleter::operator()(SSL* ssl) const { SSL_free(ssl); }
-void SslDeleter::operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-
 std::string TakeSslError() {
   const unsigned long error = ERR_peek_last_error();
   const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
@@ -73,7 +70,7 @@ absl::StatusOr<std::unique_ptr<TlsServer>> TlsServer::Load(const TlsFiles& files
 }
 
 absl::Status TlsServer::Use(TlsMaterial material) {
-  std::unique_ptr<SSL_CTX, SslDeleter> context(SSL_CTX_new(TLS_server_method()));
+  SslContext context(SSL_CTX_new(TLS_server_method()));
   if (absl::Status bad = UseTlsMaterial(context.get(), material, names_); !bad.ok()) return bad;
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context.get(), "ECDHE+AESGCM:ECDHE+CHACHA20");

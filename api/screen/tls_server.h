@@ -16,12 +16,6 @@
 
 namespace svcmap::api {
 
-struct SslDeleter {
-  void operator()(SSL* ssl) const;
-  void operator()(SSL_CTX* context) const;
-};
-using SslConnection = std::unique_ptr<SSL, SslDeleter>;
-
 class TlsServer {
  public:
   // Errors start with the name of the file in `names`.
@@ -42,7 +36,7 @@ class TlsServer {
   TlsMaterial material_;  // The certificates and key in use.
   TlsMaterial bad_;       // The latest certificates and key that could not be used.
   std::string problem_;   // The latest problem that was logged. May be empty.
-  std::unique_ptr<SSL_CTX, SslDeleter> context_;
+  SslContext context_;
 };
 
 // Returns the subject alternative names of the client's certificate. Call NamesOf after the TLS

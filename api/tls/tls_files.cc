@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "nft/base/status.h"
 #include "nft/base/unique_fd.h"
 
@@ -31,7 +32,6 @@ struct Freed {
 using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
 using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 
 absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& name) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -52,7 +52,7 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& 
 
 // Returns an error with `what` and the reason for OpenSSL's latest error. Clears OpenSSL's error
 // queue of this thread, because gRPC also reads the queue.
-absl::Status Problem(const std::string& what) {
+absl::Status TlsProblem(const std::string& what) {
   const unsigned long error = ERR_get_error();
   ERR_clear_error();
   const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
@@ -69,25 +69,25 @@ int NoPassphrase(char*, int, int, void*) { return -1; }
 absl::Status UsePair(SSL_CTX* context, const TlsMaterial& material, const TlsFiles& names) {
   const Bio certificates = Open(material.certificate);
   const Certificate certificate(PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr));
-  if (!certificate) return Problem(names.certificate + ": contains no PEM certificate");
+  if (!certificate) return TlsProblem(names.certificate + ": contains no PEM certificate");
   if (SSL_CTX_use_certificate(context, certificate.get()) != 1) {
-    return Problem(names.certificate + ": certificate rejected by OpenSSL");
+    return TlsProblem(names.certificate + ": certificate rejected by OpenSSL");
   }
   while (Certificate next{PEM_read_bio_X509(certificates.get(), nullptr, nullptr, nullptr)}) {
     if (SSL_CTX_add1_chain_cert(context, next.get()) != 1) {
-      return Problem(names.certificate + ": intermediate certificate rejected by OpenSSL");
+      return TlsProblem(names.certificate + ": intermediate certificate rejected by OpenSSL");
     }
   }
   ERR_clear_error();  // Clears the error that OpenSSL reports at the end of a PEM file.
   const Bio key_text = Open(material.key);
   const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, NoPassphrase, nullptr));
-  if (!key) return Problem(names.key + ": contains no unencrypted PEM private key");
+  if (!key) return TlsProblem(names.key + ": contains no unencrypted PEM private key");
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    return Problem(names.key + ": private key does not match the certificate in " +
-                   names.certificate);
+    return TlsProblem(names.key + ": private key does not match the certificate in " +
+                      names.certificate);
   }
   if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) {
-    return Problem(names.key + ": private key rejected by OpenSSL");
+    return TlsProblem(names.key + ": private key rejected by OpenSSL");
   }
   return absl::OkStatus();
 }
@@ -103,9 +103,9 @@ absl::Status UseCa(SSL_CTX* context, const TlsMaterial& material, const TlsFiles
     ++count;
   }
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  if (count == 0) return Problem(names.ca + ": contains no PEM certificate");
+  if (count == 0) return TlsProblem(names.ca + ": contains no PEM certificate");
   if (!at_end)
-    return Problem(names.ca + ": invalid PEM data after certificate " + std::to_string(count));
+    return TlsProblem(names.ca + ": invalid PEM data after certificate " + std::to_string(count));
   return absl::OkStatus();
 }
 
@@ -193,6 +193,9 @@ int OnVerified(int ok, X509_STORE_CTX* store) {
 
 }  // namespace
 
+void SslDeleter::operator()(SSL* ssl) const { SSL_free(ssl); }
+void SslDeleter::operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+
 absl::StatusOr<TlsMaterial> ReadTlsFiles(const TlsFiles& files, const TlsFiles& names) {
   TlsMaterial material;
   material.server_name = files.server_name;
@@ -218,7 +221,7 @@ absl::Status UseTlsMaterial(SSL_CTX* context, const TlsMaterial& material, const
 }
 
 absl::Status CheckTlsMaterial(const TlsMaterial& material, const TlsFiles& names) {
-  return UseTlsMaterial(Context(SSL_CTX_new(TLS_method())).get(), material, names);
+  return UseTlsMaterial(SslContext(SSL_CTX_new(TLS_method())).get(), material, names);
 }
 
 void VerifyPeers(SSL_CTX* context, int mode) { SSL_CTX_set_verify(context, mode, OnVerified); }
@@ -252,12 +255,7 @@ std::vector<CertificateExpiry> ReadExpiries(
 }
 
 std::string ExpiryText(SystemTime time) {
-  const time_t seconds = std::chrono::system_clock::to_time_t(time);
-  tm fields = {};
-  gmtime_r(&seconds, &fields);
-  char text[32] = {};
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &fields);
-  return text;
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromChrono(time), absl::UTCTimeZone());
 }
 
 }  // namespace svcmap::api

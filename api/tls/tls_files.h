@@ -6,6 +6,7 @@
 #include <openssl/types.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,13 @@
 #include "absl/status/statusor.h"
 
 namespace svcmap::api {
+
+struct SslDeleter {
+  void operator()(SSL* ssl) const;
+  void operator()(SSL_CTX* context) const;
+};
+using SslConnection = std::unique_ptr<SSL, SslDeleter>;
+using SslContext = std::unique_ptr<SSL_CTX, SslDeleter>;
 
 // Paths of PEM files. `certificate` contains this program's certificate and intermediate
 // certificates. `key` contains the private key of this program. `ca` contains the certificates of

@@ -9,7 +9,7 @@
 #include "api/config/detect_local.h"
 #include "api/config/go_duration.h"
 #include "api/config/kube_proxy_config.h"
-#include "api/daemon/sysctls.h"
+#include "api/daemon/kernel.h"
 #include "api/health/bind_address.h"
 #include "api/log/printable.h"
 

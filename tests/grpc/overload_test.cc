@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/intake/intake.h"
-#include "api/screen/rejected_calls.h"
+#include "api/screen/rejections.h"
 #include "tests/grpc/server_fixture.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/wait.h"

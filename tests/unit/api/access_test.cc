@@ -111,7 +111,7 @@ TEST(ListenersTest, OptionsThatDoNotGoTogetherAreRejectedByName) {
        "--listen: Invalid value: \"http://h\": must be unix:///path or tcp://host:port"},
   };
   for (const auto& c : cases) {
-    EXPECT_EQ(std::string(CheckListeners(c.options).message()), c.problem);
+    EXPECT_EQ(std::string(ParseListeners(c.options).status().message()), c.problem);
   }
 }
 

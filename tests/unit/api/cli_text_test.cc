@@ -335,8 +335,8 @@ TEST(CliControlCharactersTest, ADumpKeepsLineBreaksAndTabs) {
 
 // Tests of the text and JSON output of `svcmapctl migrate check`.
 
-const std::vector<Finding> kTwo = {{true, "a chain\nof \"mine\"", "it drops", "accept"},
-                                   {false, "kube-proxy runs", "both serve", "wait"}};
+const std::vector<MigrationFinding> kTwo = {{true, "a chain\nof \"mine\"", "it drops", "accept"},
+                                            {false, "kube-proxy runs", "both serve", "wait"}};
 
 TEST(CliMigrateTest, ThePage) {
   EXPECT_EQ(FindingsText({}), "No problems found.\n");

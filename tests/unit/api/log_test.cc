@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "api/log/stderr_sink.h"
+#include "api/log/set_up_log.h"
 #include "nft/base/unique_fd.h"
 
 namespace svcmap::api {

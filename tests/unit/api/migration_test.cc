@@ -290,7 +290,7 @@ MigrationFacts CleanNode() {
 // Returns the level and the first 60 characters of each finding.
 std::vector<std::string> Reported(const MigrationFacts& facts) {
   std::vector<std::string> lines;
-  for (const Finding& finding : JudgeMigration(facts)) {
+  for (const MigrationFinding& finding : JudgeMigration(facts)) {
     EXPECT_NE(finding.effect, "");
     EXPECT_NE(finding.remedy, "");
     lines.push_back(absl::StrCat(finding.attention ? "! " : "- ", finding.what.substr(0, 60)));
@@ -366,7 +366,7 @@ TEST(FindingsTest, NetworksBetweenTheClusterIpsOfKubeProxyAreReported) {
   };
   const auto networks = [&] {
     std::vector<std::string> texts;
-    for (const Finding& finding : JudgeMigration(facts)) {
+    for (const MigrationFinding& finding : JudgeMigration(facts)) {
       if (finding.what.starts_with("network ")) texts.push_back(finding.what);
     }
     return texts;

@@ -301,17 +301,20 @@ class ReadProcTest : public ::testing::Test {
     std::ofstream(root_ / path) << content;
   }
   Facts Read() const { return ReadProc({root_ / "sys", root_ / "net"}); }
+  bool ModulesDisabled() const {
+    return ReadKernelFacts({.sysctl = root_ / "sys"}).modules_disabled;
+  }
 
   const svcmap::testing::TemporaryFolder folder_ = *svcmap::testing::TemporaryFolder::Make();
   const std::filesystem::path root_ = folder_.path();
 };
 
 TEST_F(ReadProcTest, ModulesDisabled) {
-  EXPECT_FALSE(ModulesDisabled(root_ / "sys"));
+  EXPECT_FALSE(ModulesDisabled());
   Write("sys/kernel/modules_disabled", "0\n");
-  EXPECT_FALSE(ModulesDisabled(root_ / "sys"));
+  EXPECT_FALSE(ModulesDisabled());
   Write("sys/kernel/modules_disabled", "1\n");
-  EXPECT_TRUE(ModulesDisabled(root_ / "sys"));
+  EXPECT_TRUE(ModulesDisabled());
 }
 
 // Causes an error other than ENOENT with a symbolic link that refers to itself. EACCES cannot be

@@ -1,4 +1,4 @@
-#include "api/daemon/sysctls.h"
+#include "api/daemon/kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
