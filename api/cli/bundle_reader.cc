@@ -4,7 +4,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "api/bundle/contents.h"
 #include "api/cli/object_id.h"
 #include "nft/base/status.h"
@@ -12,27 +14,17 @@
 namespace svcmap::api {
 namespace {
 
-constexpr int kObjectsPerPart = 1000;
-
-bool IsSelected(const v1::ListRequest& request, const v1::Object& object) {
-  const ObjectId id = IdOf(object);
+bool IsSelected(const ObjectId& filter, const ObjectId& id) {
   return id.kind != v1::KIND_UNSPECIFIED &&
-         (request.kind() == v1::KIND_UNSPECIFIED || request.kind() == id.kind) &&
-         (request.namespace_().empty() || request.namespace_() == id.name_space) &&
-         (request.name().empty() || request.name() == id.name);
+         (filter.kind == v1::KIND_UNSPECIFIED || filter.kind == id.kind) &&
+         (filter.name_space.empty() || filter.name_space == id.name_space) &&
+         (filter.name.empty() || filter.name == id.name);
 }
 
-// Calls `take` with each line of `text` until `take` returns false or an error.
-absl::Status ForEachLine(std::string_view text,
-                         const std::function<absl::StatusOr<bool>(std::string_view)>& take) {
-  while (!text.empty()) {
-    const size_t length = std::min(text.find('\n'), text.size());
-    const absl::StatusOr<bool> more = take(text.substr(0, length));
-    if (!more.ok()) return more.status();
-    if (!*more) break;
-    text.remove_prefix(std::min(length + 1, text.size()));
-  }
-  return absl::OkStatus();
+// Parses a line, which is the JSON of a message, of the file `name`.
+template <typename Message>
+absl::Status ParseLine(absl::string_view line, const char* name, Message& message) {
+  return Annotate(FromJson({line.data(), line.size()}, message), name);
 }
 
 }  // namespace
@@ -50,9 +42,9 @@ absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const std::stri
   return std::make_unique<BundleReader>(*std::move(files));
 }
 
-absl::StatusOr<std::string_view> BundleReader::File(const std::string& name) const {
+absl::StatusOr<const std::string*> BundleReader::File(const std::string& name) const {
   const auto file = files_.find(name);
-  if (file != files_.end()) return file->second;
+  if (file != files_.end()) return &file->second;
   const auto info = files_.find(kBundleInfoFile);
   const std::string reason = info == files_.end() ? "" : ReasonFor(info->second, name);
   return absl::NotFoundError(
@@ -60,12 +52,10 @@ absl::StatusOr<std::string_view> BundleReader::File(const std::string& name) con
 }
 
 absl::StatusOr<v1::GetStatusResponse> BundleReader::GetStatus() {
-  const absl::StatusOr<std::string_view> json = File(kStatusFile);
+  const absl::StatusOr<const std::string*> json = File(kStatusFile);
   if (!json.ok()) return json.status();
   v1::GetStatusResponse status;
-  if (absl::Status parsed = FromJson(*json, status); !parsed.ok()) {
-    return Annotate(parsed, kStatusFile);
-  }
+  if (absl::Status parsed = ParseLine(**json, kStatusFile, status); !parsed.ok()) return parsed;
   return status;
 }
 
@@ -76,30 +66,26 @@ absl::StatusOr<v1::ExplainResponse> BundleReader::Explain(const v1::ExplainReque
         "a bundle contains one explanation for each kind of source; use --from node, or omit "
         "--from and --in-interface");
   }
-  const absl::StatusOr<std::string_view> lines = File(kExplainFile);
+  const absl::StatusOr<const std::string*> lines = File(kExplainFile);
   if (!lines.ok()) return lines.status();
   const std::string protocol = request.protocol().empty() ? "TCP" : request.protocol();
+  const std::string quoted_address = absl::StrCat("\"", request.address(), "\"");
   v1::ExplainResponse found;
-  bool stored = false;
-  const absl::Status read = ForEachLine(*lines, [&](std::string_view line) -> absl::StatusOr<bool> {
-    // Parses only lines that can match.
-    if (line.find(absl::StrCat("\"", request.address(), "\"")) == std::string_view::npos)
-      return true;
+  for (const absl::string_view line : absl::StrSplit(**lines, '\n')) {
+    if (!absl::StrContains(line, quoted_address)) continue;  // Parses only lines that can match.
     v1::ExplainResponse response;
-    if (absl::Status parsed = FromJson(line, response); !parsed.ok()) {
-      return Annotate(parsed, kExplainFile);
+    if (absl::Status parsed = ParseLine(line, kExplainFile, response); !parsed.ok()) return parsed;
+    if (response.address() != request.address() || response.port() != request.port() ||
+        response.protocol() != protocol) {
+      continue;
     }
-    stored = response.address() == request.address() && response.port() == request.port() &&
-             response.protocol() == protocol;
-    if (stored) found = std::move(response);
-    return !stored;
-  });
-  if (!read.ok()) return read;
-  if (!stored) {
-    return absl::NotFoundError(absl::StrCat(
-        "no explanation of ", AddressAndPort(request.address(), request.port()), "/", protocol,
-        "; a bundle explains the addresses of "
-        "Services"));
+    found = std::move(response);
+    break;
+  }
+  if (found.address().empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("no explanation of ", AddressAndPort(request.address(), request.port()), "/",
+                     protocol, "; a bundle explains the addresses of Services"));
   }
   if (from_node) {
     auto& cases = *found.mutable_explanations();
@@ -110,37 +96,26 @@ absl::StatusOr<v1::ExplainResponse> BundleReader::Explain(const v1::ExplainReque
   return found;
 }
 
-absl::Status BundleReader::List(const v1::ListRequest& request,
-                                const std::function<bool(const v1::ListResponse&)>& take) {
-  const absl::StatusOr<std::string_view> lines = File(kObjectsFile);
+absl::Status BundleReader::List(const ObjectId& filter,
+                                const std::function<bool(const v1::Object&)>& take) {
+  const absl::StatusOr<const std::string*> lines = File(kObjectsFile);
   if (!lines.ok()) return lines.status();
-  v1::ListResponse part;
-  const absl::Status read = ForEachLine(*lines, [&](std::string_view line) -> absl::StatusOr<bool> {
+  for (const absl::string_view line : absl::StrSplit(**lines, '\n', absl::SkipEmpty())) {
     v1::Object object;
-    if (absl::Status parsed = FromJson(line, object); !parsed.ok()) {
-      return Annotate(parsed, kObjectsFile);
-    }
-    if (IsSelected(request, object)) *part.add_objects() = std::move(object);
-    if (part.objects_size() < kObjectsPerPart) return true;
-    const bool more = take(part);
-    part.Clear();
-    return more;
-  });
-  if (read.ok() && part.objects_size() > 0) take(part);
-  return read;
+    if (absl::Status parsed = ParseLine(line, kObjectsFile, object); !parsed.ok()) return parsed;
+    if (IsSelected(filter, IdOf(object)) && !take(object)) break;
+  }
+  return absl::OkStatus();
 }
 
-absl::Status BundleReader::Dump(const v1::DumpRequest& request,
-                                const std::function<bool(const v1::DumpResponse&)>& take) {
-  const absl::StatusOr<std::string_view> text =
-      File(request.what() == v1::DumpRequest::DESIRED   ? kDesiredFile
-           : request.what() == v1::DumpRequest::APPLIED ? kAppliedFile
-                                                        : kPlanFile);
-  if (!text.ok()) return text.status();
-  v1::DumpResponse part;
-  part.set_text(std::string(*text));
-  take(part);
-  return absl::OkStatus();
+absl::Status BundleReader::Dump(v1::DumpRequest::What what,
+                                const std::function<bool(const std::string& text)>& take) {
+  const absl::StatusOr<const std::string*> text =
+      File(what == v1::DumpRequest::DESIRED   ? kDesiredFile
+           : what == v1::DumpRequest::APPLIED ? kAppliedFile
+                                              : kPlanFile);
+  if (text.ok()) take(**text);
+  return text.status();
 }
 
 }  // namespace svcmap::api

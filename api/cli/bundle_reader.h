@@ -21,13 +21,13 @@ class BundleReader : public Reader {
   // destination, or if the request has a source other than "node", because a bundle contains one
   // explanation for each kind of source.
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) override;
-  absl::Status List(const v1::ListRequest& request,
-                    const std::function<bool(const v1::ListResponse&)>& take) override;
-  absl::Status Dump(const v1::DumpRequest& request,
-                    const std::function<bool(const v1::DumpResponse&)>& take) override;
+  absl::Status List(const ObjectId& filter,
+                    const std::function<bool(const v1::Object&)>& take) override;
+  absl::Status Dump(v1::DumpRequest::What what,
+                    const std::function<bool(const std::string& text)>& take) override;
 
  private:
-  absl::StatusOr<std::string_view> File(const std::string& name) const;
+  absl::StatusOr<const std::string*> File(const std::string& name) const;
 
   const std::map<std::string, std::string> files_;
 };

@@ -59,14 +59,25 @@ class AgentClient : public Client {
     return Call(&v1::Control::Stub::Explain, request, timeout_);
   }
 
-  absl::Status List(const v1::ListRequest& request,
-                    const std::function<bool(const v1::ListResponse&)>& take) override {
-    return Stream(&v1::Control::Stub::PrepareAsyncList, request, take);
+  absl::Status List(const ObjectId& filter,
+                    const std::function<bool(const v1::Object&)>& take) override {
+    v1::ListRequest request;
+    request.set_kind(filter.kind);
+    request.set_namespace_(filter.name_space);
+    request.set_name(filter.name);
+    return Stream<v1::ListRequest, v1::ListResponse>(
+        &v1::Control::Stub::PrepareAsyncList, request, [&take](const v1::ListResponse& part) {
+          return std::all_of(part.objects().begin(), part.objects().end(), take);
+        });
   }
 
-  absl::Status Dump(const v1::DumpRequest& request,
-                    const std::function<bool(const v1::DumpResponse&)>& take) override {
-    return Stream(&v1::Control::Stub::PrepareAsyncDump, request, take);
+  absl::Status Dump(v1::DumpRequest::What what,
+                    const std::function<bool(const std::string& text)>& take) override {
+    v1::DumpRequest request;
+    request.set_what(what);
+    return Stream<v1::DumpRequest, v1::DumpResponse>(
+        &v1::Control::Stub::PrepareAsyncDump, request,
+        [&take](const v1::DumpResponse& part) { return take(part.text()); });
   }
 
   absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take,
@@ -242,8 +253,8 @@ class AgentClient : public Client {
 
 absl::Status Reader::ForEach(const ObjectId& filter,
                              const std::function<void(const v1::Object&)>& take) {
-  return List(filter.ToListRequest(), [&take](const v1::ListResponse& part) {
-    for (const v1::Object& object : part.objects()) take(object);
+  return List(filter, [&take](const v1::Object& object) {
+    take(object);
     return true;
   });
 }

@@ -34,15 +34,15 @@ class Reader {
   virtual absl::StatusOr<v1::GetStatusResponse> GetStatus() = 0;
   virtual absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) = 0;
 
-  // Pass each streamed message to `take` when the message arrives. If `take` returns false, the
-  // call is cancelled and returns OK.
-  virtual absl::Status List(const v1::ListRequest& request,
-                            const std::function<bool(const v1::ListResponse&)>& take) = 0;
-  virtual absl::Status Dump(const v1::DumpRequest& request,
-                            const std::function<bool(const v1::DumpResponse&)>& take) = 0;
+  // Pass each object that matches `filter`, or each part of the text, to `take` when it arrives. If
+  // `take` returns false, the call is cancelled and returns OK. An unspecified kind and an empty
+  // namespace or name match all objects.
+  virtual absl::Status List(const ObjectId& filter,
+                            const std::function<bool(const v1::Object&)>& take) = 0;
+  virtual absl::Status Dump(v1::DumpRequest::What what,
+                            const std::function<bool(const std::string& text)>& take) = 0;
 
-  // Calls `take` for each object that matches `filter`. An unspecified kind and an empty namespace
-  // or name match all objects.
+  // Lists all objects that match `filter`.
   absl::Status ForEach(const ObjectId& filter, const std::function<void(const v1::Object&)>& take);
 };
 
@@ -62,9 +62,9 @@ class Client : public Reader {
   using Reader::GetStatus;
   // Waits for `at_most` or the client's timeout, whichever is shorter.
   virtual absl::StatusOr<v1::GetStatusResponse> GetStatus(std::chrono::milliseconds at_most) = 0;
-  // Works like List, but waits without a timeout after the first event. While no event arrives,
-  // Watch calls `idle` several times per second. If `idle` returns false, the call is cancelled and
-  // returns OK.
+  // Passes each event to `take`, and waits without a timeout after the first event. While no event
+  // arrives, Watch calls `idle` several times per second. If `idle` returns false, the call is
+  // cancelled and returns OK.
   virtual absl::Status Watch(const std::function<bool(const v1::WatchEvent&)>& take,
                              const std::function<bool()>& idle) = 0;
 };

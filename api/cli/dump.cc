@@ -24,10 +24,8 @@ std::string EscapeText(std::string_view text) {
 }  // namespace
 
 ExitCode RunDump(const Options& options, Session& session) {
-  v1::DumpRequest request;
-  request.set_what(options.dump);
-  const absl::Status status = session.reader.Dump(request, [&](const v1::DumpResponse& part) {
-    session.out << EscapeText(part.text());
+  const absl::Status status = session.reader.Dump(options.dump, [&](const std::string& text) {
+    session.out << EscapeText(text);
     return session.out.good();  // Stops when standard output is closed.
   });
   return status.ok() ? ExitCode::kOk : session.CallFailed(status);

@@ -1,4 +1,5 @@
-// Implements `svcmapctl fleet`, which reads the state of a fleet from etcd.
+// Implements the commands of `svcmapctl fleet` that read the state of a fleet from etcd and print
+// it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -12,6 +13,7 @@
 #include "api/cli/fleet_reader.h"
 #include "api/cli/table.h"
 #include "api/cli/text.h"
+#include "api/manifests/json_text.h"
 
 namespace svcmap::api {
 namespace {
@@ -21,38 +23,14 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kFleetPoll{1};
 constexpr size_t kNamesPrinted = 10;
 
-// The names of keys and nodes are any bytes.
-void PrintJson(const nlohmann::json& value, const Session& session) {
-  session.out << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
-}
-
-void PrintCounts(const FleetOptions& options, const FleetReader& reader,
-                 const fleet::Summary& summary, Session& session) {
-  if (options.output == OutputFormat::kJson) {
-    PrintJson(CountsJson(reader.head().seq, reader.required(), summary), session);
-    return;
-  }
-  const auto line = [&session](const char* name, uint64_t count) {
-    session.out << absl::StrFormat("%-12s%8d\n", name, count);
-  };
-  session.out << absl::StrFormat("The writer's seq is %d. The nodes are compared with seq %d.\n",
-                                 reader.head().seq, reader.required());
-  line("nodes", summary.nodes.size());
-  line("up to date", summary.up_to_date);
-  line("behind", summary.behind);
-  line("rejecting", summary.rejecting);
-  line("unhealthy", summary.unhealthy);
-  line("silent", summary.silent);
-}
-
 bool Selected(const FleetOptions& options, const fleet::FleetNode& node) {
   if (!options.behind && !options.rejecting && !options.silent) return true;
   return (options.behind && node.behind) || (options.rejecting && node.rejecting()) ||
          (options.silent && node.silent);
 }
 
-void PrintNodes(const FleetOptions& options, const FleetReader& /*reader*/,
-                const fleet::Summary& summary, Session& session) {
+void PrintNodes(const FleetOptions& options, const fleet::Summary& summary,
+                const Session& session) {
   constexpr size_t kColumns = 80;
   if (options.output == OutputFormat::kJson) {
     nlohmann::json nodes = nlohmann::json::array();
@@ -65,7 +43,7 @@ void PrintNodes(const FleetOptions& options, const FleetReader& /*reader*/,
       if (node.status) entry["status"] = nlohmann::json::parse(fleet::ToJson(*node.status));
       nodes.push_back(std::move(entry));
     }
-    PrintJson({{"nodes", nodes}}, session);
+    session.out << JsonText({{"nodes", nodes}});
     return;
   }
   Table table({"NAME", "SEQ", "AGE", "REJECTED", "STATE", "REASON"}, session.out, kColumns);
@@ -84,16 +62,45 @@ void PrintNodes(const FleetOptions& options, const FleetReader& /*reader*/,
   table.Finish();
 }
 
-ExitCode ReadAndPrint(const FleetOptions& options,
-                      void (*print)(const FleetOptions&, const FleetReader&, const fleet::Summary&,
-                                    Session&),
-                      Session& session) {
-  FleetReader reader(options);
-  if (absl::Status status = reader.ReadFleet(); !status.ok()) return EtcdFailed(status, session);
-  const absl::StatusOr<fleet::Summary> summary = reader.ReadStatuses();
-  if (!summary.ok()) return EtcdFailed(summary.status(), session);
-  print(options, reader, *summary, session);
-  return ExitCode::kOk;
+// Asks svcmapd of the node. Returns kUnreachable if no connection is possible.
+ExitCode ExplainThere(const Options& options, const std::string& address, Session& session) {
+  if (address.empty()) {
+    session.Error("node " + options.fleet.node +
+                  ": etcd has no address of svcmapd, because svcmap-etcd " +
+                  "of the node has no --agent-address or has not written its status yet");
+    return ExitCode::kUnreachable;
+  }
+  const absl::StatusOr<std::string> target = fleet::AgentTarget(address);
+  const absl::StatusOr<TlsMaterial> tls = ReadTlsFiles(options.tls);
+  for (const absl::Status& status : {target.status(), tls.status()}) {
+    if (status.ok()) continue;
+    session.Error("node " + options.fleet.node + ": " + std::string(status.message()));
+    return ExitCode::kUnreachable;
+  }
+  const std::unique_ptr<Client> client = NewClient(*target, *tls, options.timeout);
+  Session there{*client,    *client,     address,     /*bundle=*/"",
+                session.in, session.out, session.err, session.screen};
+  return RunExplain(options, there);
+}
+
+// Prints the status of the node in etcd, and the command for the node.
+void PrintKnown(const Options& options, const FleetReader& reader, const fleet::FleetNode& node,
+                const Session& session) {
+  if (!node.status) {
+    session.Note("etcd has no valid status of node " + node.name);
+  } else {
+    const fleet::NodeStatus& status = *node.status;
+    const auto age = std::chrono::duration_cast<std::chrono::seconds>(
+        std::chrono::system_clock::now() - status.time);
+    session.Note(absl::StrCat("status of node ", node.name, " in etcd: ", StateText(node), ", seq ",
+                              status.seq, " of ", reader.required(), ", etcd revision ",
+                              status.revision, ", ", CountText(status.rejected, "rejected object"),
+                              ", written ", DurationText(std::max(age, std::chrono::seconds(0))),
+                              " ago", status.reason.empty() ? "" : ", reason: ", status.reason));
+  }
+  const std::string& from = options.explain.request.from();
+  session.Note(absl::StrCat("run this command on the node: svcmapctl explain ", options.explain.to,
+                            from.empty() ? "" : " --from ", from));
 }
 
 }  // namespace
@@ -122,7 +129,7 @@ ExitCode RunFleetWait(const Options& all, Session& session) {
       nlohmann::json result = CountsJson(reader.head().seq, reader.required(), *summary);
       result["reached"] = reached;
       result["missing"] = missing;
-      PrintJson(result, session);
+      session.out << JsonText(result);
     } else if (reached) {
       session.out << absl::StrFormat("%d of %d nodes have acknowledged seq %d.\n",
                                      summary->up_to_date, summary->nodes.size(), *options.seq);
@@ -140,11 +147,48 @@ ExitCode RunFleetWait(const Options& all, Session& session) {
 }
 
 ExitCode RunFleetStatus(const Options& all, Session& session) {
-  return ReadAndPrint(all.fleet, PrintCounts, session);
+  FleetReader reader(all.fleet);
+  const absl::StatusOr<fleet::Summary> summary = reader.Read();
+  if (!summary.ok()) return EtcdFailed(summary.status(), session);
+  if (all.fleet.output == OutputFormat::kJson) {
+    session.out << JsonText(CountsJson(reader.head().seq, reader.required(), *summary));
+    return ExitCode::kOk;
+  }
+  session.out << absl::StrFormat("The writer's seq is %d. The nodes are compared with seq %d.\n",
+                                 reader.head().seq, reader.required());
+  for (const auto& [name, count] : {std::pair("nodes", summary->nodes.size()),
+                                    {"up to date", summary->up_to_date},
+                                    {"behind", summary->behind},
+                                    {"rejecting", summary->rejecting},
+                                    {"unhealthy", summary->unhealthy},
+                                    {"silent", summary->silent}}) {
+    session.out << absl::StrFormat("%-12s%8d\n", name, count);
+  }
+  return ExitCode::kOk;
 }
 
 ExitCode RunFleetNodes(const Options& all, Session& session) {
-  return ReadAndPrint(all.fleet, PrintNodes, session);
+  const absl::StatusOr<fleet::Summary> summary = FleetReader(all.fleet).Read();
+  if (!summary.ok()) return EtcdFailed(summary.status(), session);
+  PrintNodes(all.fleet, *summary, session);
+  return ExitCode::kOk;
+}
+
+ExitCode RunFleetExplain(const Options& options, Session& session) {
+  FleetReader reader(options.fleet);
+  const absl::StatusOr<fleet::Summary> summary = reader.Read();
+  if (!summary.ok()) return EtcdFailed(summary.status(), session);
+  const auto node = std::find_if(summary->nodes.begin(), summary->nodes.end(),
+                                 [&](const auto& each) { return each.name == options.fleet.node; });
+  if (node == summary->nodes.end()) {
+    session.Error(absl::StrCat("node ", options.fleet.node, " not found below ",
+                               options.fleet.prefix, "/nodes/ and ", options.fleet.status_prefix,
+                               "/nodes/"));
+    return ExitCode::kIncomplete;
+  }
+  const ExitCode code = ExplainThere(options, node->status ? node->status->agent : "", session);
+  if (code == ExitCode::kUnreachable) PrintKnown(options, reader, *node, session);
+  return code;
 }
 
 }  // namespace svcmap::api

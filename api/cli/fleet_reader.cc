@@ -38,14 +38,15 @@ absl::Status FleetReader::ReadFleet() {
     if (ask.ok() && ask->seq <= head_.seq) required_ = ask->seq;
   }
   names_.clear();
-  return Read(options_.prefix, /*keys_only=*/true,
-              [this](std::string name, const std::string&) { names_.insert(std::move(name)); });
+  return connection_.ReadAll(
+      {options_.prefix + "/nodes/", kKeysPerPage, /*keys_only=*/true}, kEtcdTimeout,
+      [this](std::string name, const std::string&) { names_.insert(std::move(name)); });
 }
 
 absl::StatusOr<fleet::Summary> FleetReader::ReadStatuses() {
   std::map<std::string, std::string> values;
-  const absl::Status status = Read(
-      options_.status_prefix, /*keys_only=*/false,
+  const absl::Status status = connection_.ReadAll(
+      {options_.status_prefix + "/nodes/", kKeysPerPage, /*keys_only=*/false}, kEtcdTimeout,
       [&values](std::string name, const std::string& value) { values[std::move(name)] = value; });
   if (!status.ok()) return status;
   return fleet::Summarize(names_, values, required_, std::chrono::system_clock::now());
@@ -61,10 +62,9 @@ absl::Status FleetReader::WriteAsk() {
   return connection_.TxnAtAnyEndpoint(write, kEtcdTimeout).status();
 }
 
-absl::Status FleetReader::Read(
-    const std::string& prefix, bool keys_only,
-    const std::function<void(std::string name, const std::string& value)>& take) {
-  return connection_.ReadAll({prefix + "/nodes/", kKeysPerPage, keys_only}, kEtcdTimeout, take);
+absl::StatusOr<fleet::Summary> FleetReader::Read() {
+  if (absl::Status status = ReadFleet(); !status.ok()) return status;
+  return ReadStatuses();
 }
 
 ExitCode EtcdFailed(const absl::Status& status, const Session& session) {

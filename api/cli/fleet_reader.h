@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 
@@ -30,15 +29,13 @@ class FleetReader {
   absl::Status ReadFleet();
   // Requires a successful ReadFleet.
   absl::StatusOr<fleet::Summary> ReadStatuses();
+  absl::StatusOr<fleet::Summary> Read();  // ReadFleet and ReadStatuses.
   absl::Status WriteAsk();
 
   const fleet::Head& head() const { return head_; }
   uint64_t required() const { return required_; }
 
  private:
-  absl::Status Read(const std::string& prefix, bool keys_only,
-                    const std::function<void(std::string name, const std::string& value)>& take);
-
   const FleetOptions& options_;
   fleet::EtcdConnection connection_;
   fleet::Head head_;

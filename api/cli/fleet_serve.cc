@@ -155,18 +155,13 @@ ExitCode RunFleetServe(const Options& all, Session& session) {
   bool started = false;
   for (;;) {
     const auto begin = steady_clock::now();
-    absl::Status status = reader.ReadFleet();
-    if (status.ok()) {
-      const absl::StatusOr<fleet::Summary> summary = reader.ReadStatuses();
-      status = summary.status();
-      if (summary.ok()) {
-        server.Publish(observer.Observe(reader.head(), reader.required(), *summary,
-                                        std::chrono::system_clock::now(), steady_clock::now()));
-      }
-    }
-    if (!status.ok()) {
-      if (!started) return EtcdFailed(status, session);
-      const nlohmann::json event = {{"error", std::string(status.message())}};
+    const absl::StatusOr<fleet::Summary> summary = reader.Read();
+    if (summary.ok()) {
+      server.Publish(observer.Observe(reader.head(), reader.required(), *summary,
+                                      std::chrono::system_clock::now(), steady_clock::now()));
+    } else {
+      if (!started) return EtcdFailed(summary.status(), session);
+      const nlohmann::json event = {{"error", std::string(summary.status().message())}};
       server.Publish(event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     }
     if (!std::exchange(started, true)) {
@@ -181,7 +176,7 @@ ExitCode RunFleetServe(const Options& all, Session& session) {
       session.out << "serving http://" << options.listen.ToString() << "/" << std::endl;
     }
     steady_clock::duration pause = kLeastInterval;
-    if (status.ok()) {
+    if (summary.ok()) {
       pause = std::clamp<steady_clock::duration>(kIdleShare * (steady_clock::now() - begin),
                                                  kLeastInterval, kGreatestInterval);
     }

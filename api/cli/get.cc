@@ -241,12 +241,6 @@ std::vector<std::string> CellsOf(const v1::Object& object, bool wide, const Read
   return {};
 }
 
-// Example: no services found in namespace "shop"
-std::string NothingListed(const ObjectId& filter) {
-  return absl::StrCat("no ", std::string(WordsOf(filter.kind).plural), " found",
-                      filter.name_space.empty() ? "" : " in namespace " + Quote(filter.name_space));
-}
-
 // Counts the endpoints for the READY column of Services.
 absl::StatusOr<ReadyCounts> CountEndpoints(const ObjectId& services, Reader& reader) {
   ReadyCounts counts;
@@ -261,12 +255,11 @@ absl::StatusOr<ReadyCounts> CountEndpoints(const ObjectId& services, Reader& rea
 absl::StatusOr<size_t> WriteObjects(const ObjectId& filter, const Session& session,
                                     const std::function<void(const v1::Object&)>& write) {
   size_t count = 0;
-  const absl::Status status =
-      session.reader.List(filter.ToListRequest(), [&](const v1::ListResponse& part) {
-        for (const v1::Object& object : part.objects()) write(object);
-        count += static_cast<size_t>(part.objects_size());
-        return session.out.good();  // Stops when standard output is closed.
-      });
+  const absl::Status status = session.reader.List(filter, [&](const v1::Object& object) {
+    write(object);
+    ++count;
+    return session.out.good();  // Stops when standard output is closed.
+  });
   if (!status.ok()) return status;
   return count;
 }
@@ -274,7 +267,9 @@ absl::StatusOr<size_t> WriteObjects(const ObjectId& filter, const Session& sessi
 // Reports that no object was found. Returns the exit code.
 ExitCode ReportNothing(const ObjectId& filter, Session& session) {
   if (filter.name.empty()) {
-    session.Note(NothingListed(filter));
+    session.Note(
+        absl::StrCat("no ", std::string(WordsOf(filter.kind).plural), " found",
+                     filter.name_space.empty() ? "" : " in namespace " + Quote(filter.name_space)));
     return ExitCode::kOk;
   }
   session.Error(NotFoundText(filter, session.reader));

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
-#include "api/cli/migrate.h"
 #include "api/cli/text.h"
 #include "api/manifests/json_text.h"
 #include "api/migration/kube_proxy_process.h"

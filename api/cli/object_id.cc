@@ -123,14 +123,6 @@ v1::ObjectRef ObjectId::ToRef() const {
   return ref;
 }
 
-v1::ListRequest ObjectId::ToListRequest() const {
-  v1::ListRequest request;
-  request.set_kind(kind);
-  request.set_namespace_(name_space);
-  request.set_name(name);
-  return request;
-}
-
 ObjectId IdOf(const v1::Object& object) {
   const KindInfo* kind = FindKindOfField(object.object_case());
   if (kind == nullptr) return {};

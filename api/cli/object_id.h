@@ -30,7 +30,6 @@ struct ObjectId {
 
   std::string ToString() const;  // "service/shop/web", "node/node-1"
   v1::ObjectRef ToRef() const;
-  v1::ListRequest ToListRequest() const;
 
   friend auto operator<=>(const ObjectId&, const ObjectId&) = default;
 };

@@ -115,36 +115,6 @@ void ReportElements(const v1::DryRun& dry_run, const Session& session) {
 
 constexpr size_t kRefOverhead = 2;  // Size in bytes of a reference's tag and length.
 
-// Sends the items in [begin, end) in one request.
-using SendPart = std::function<absl::Status(size_t begin, size_t end)>;
-
-// Sends all items in order, starting with a single request. After RESOURCE_EXHAUSTED, calls
-// `on_split(bytes)` with the size of the rejected request and halves the limit, because svcmapd
-// reports its limit only on a Push stream, which would end the controller's session. Returns all
-// other errors immediately, and RESOURCE_EXHAUSTED only if a single item is too large. `sizes`
-// contains the size of each item in bytes. `sent` receives the number of items that were sent
-// successfully.
-absl::Status SendInParts(const std::vector<size_t>& sizes, const SendPart& send,
-                         const std::function<void(size_t bytes)>& on_split, size_t& sent) {
-  size_t limit = std::numeric_limits<size_t>::max();
-  sent = 0;
-  while (sent < sizes.size()) {
-    size_t end = sent + 1;
-    size_t bytes = sizes[sent];
-    while (end < sizes.size() && bytes + sizes[end] <= limit) bytes += sizes[end++];
-    const absl::Status status = send(sent, end);
-    if (status.ok()) {
-      sent = end;
-    } else if (absl::IsResourceExhausted(status) && end - sent > 1) {
-      on_split(bytes);
-      limit = bytes / 2;
-    } else {
-      return status;
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
@@ -235,37 +205,46 @@ std::string ControllerText(const v1::ControllerStatus& controller) {
 
 ExitCode RunPush(const Push& push, const Session& session) {
   ExitCode code = ExitCode::kOk;
-  bool split = false;
-  size_t sent = 0;
-  size_t tried = 0;  // Number of objects in the last request.
-  const auto send = [&](size_t begin, size_t end) {
-    tried = end - begin;
-    const absl::StatusOr<v1::Ack> ack = push.call(begin, end);
-    if (!ack.ok()) return ack.status();
-    const auto first = push.objects.begin();
-    const std::vector<SentObject> none, part(first + begin, first + end);
-    code = Worse(code, ReportAck(*ack, push.can_be_held ? none : part, push.done, push.dry_run,
-                                 session, push.can_be_held ? part : none));
-    return absl::OkStatus();
-  };
-  const auto on_split = [&](size_t bytes) {
-    if (split) return;
-    split = true;
-    session.Note(absl::StrCat(
-        "a request of ", BytesText(bytes), " exceeds the agent's size limit and is split: ",
-        push.dry_run ? "each part is evaluated independently" : "each part is applied atomically"));
-  };
-  const absl::Status status = SendInParts(push.sizes, send, on_split, sent);
-  if (status.ok()) return code;
-  if (absl::IsResourceExhausted(status)) {
-    session.Error(absl::StrCat(push.objects[sent].id.ToString(), ": ", BytesText(push.sizes[sent]),
-                               " exceed the agent's size limit for a request"));
-  }
-  code = Worse(code, session.CallFailed(status, CountText(tried, "object")));
-  const size_t rest = push.objects.size() - sent - tried;
-  if (sent > 0 || rest > 0) {
-    session.Note(absl::StrCat(CountText(sent, "object"), " sent before the error, ", rest,
-                              " remaining not sent"));
+  // The first request contains all objects. If it is too large, the limit is halved until a request
+  // is accepted, because svcmapd reports its limit only on a Push stream, which would end the
+  // controller's session.
+  constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
+  size_t limit = kNoLimit;
+  for (size_t sent = 0; sent < push.objects.size();) {
+    size_t end = sent + 1;
+    size_t bytes = push.sizes[sent];
+    while (end < push.sizes.size() && bytes + push.sizes[end] <= limit) bytes += push.sizes[end++];
+    const absl::StatusOr<v1::Ack> ack = push.call(sent, end);
+    if (ack.ok()) {
+      const auto first = push.objects.begin();
+      const std::vector<SentObject> none, part(first + sent, first + end);
+      code = Worse(code, ReportAck(*ack, push.can_be_held ? none : part, push.done, push.dry_run,
+                                   session, push.can_be_held ? part : none));
+      sent = end;
+      continue;
+    }
+    const bool too_large = absl::IsResourceExhausted(ack.status());
+    if (too_large && end - sent > 1) {
+      if (limit == kNoLimit) {
+        session.Note(absl::StrCat("a request of ", BytesText(bytes),
+                                  " exceeds the agent's size limit and is split: ",
+                                  push.dry_run ? "each part is evaluated independently"
+                                               : "each part is applied atomically"));
+      }
+      limit = bytes / 2;
+      continue;
+    }
+    if (too_large) {
+      session.Error(absl::StrCat(push.objects[sent].id.ToString(), ": ", BytesText(bytes),
+                                 " exceed the agent's size limit for a request"));
+    }
+    code = Worse(code, session.CallFailed(ack.status(), CountText(end - sent, "object")));
+    const size_t rest = push.objects.size() - end;
+    if (sent > 0 || rest > 0) {
+      session.Note(absl::StrCat(CountText(sent, "object"), " sent before the error, ", rest,
+                                " remaining not sent"));
+    }
+    return code;
   }
   return code;
 }

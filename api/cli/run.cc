@@ -19,8 +19,6 @@
 namespace svcmap::api {
 namespace {
 
-absl::Status Usage(const std::string& message) { return absl::InvalidArgumentError(message); }
-
 // Returns a message about a missing or unknown command, with a list of all commands.
 std::string UnknownCommand(const CLI::App& app, const CLI::App& parent) {
   const std::vector<std::string> rest = app.remaining();
@@ -53,14 +51,15 @@ absl::Status FinishProgram(const std::string& command, const std::string& addres
   if (options.address.empty()) options.address = address_from_env;
   if (options.address.empty()) options.address = kDefaultAddress;
   const auto target = ParseTarget(options.address);
-  if (!target.ok()) return Usage(source + std::string(target.status().message()));
+  if (!target.ok())
+    return absl::InvalidArgumentError(source + std::string(target.status().message()));
   options.target = *target;
   // `fleet explain` connects to the address of a node instead.
   const std::string dialed = options.fleet.node.empty() ? options.address : "tcp://";
   if (const absl::Status tls = CheckTlsFlags(options.tls, dialed); !tls.ok()) return tls;
   const std::set<std::string_view> read_bundles = {"get", "status", "dump", "explain"};
   if (!options.bundle.empty() && !read_bundles.contains(command)) {
-    return Usage("--bundle: only supported by get, status, dump and explain");
+    return absl::InvalidArgumentError("--bundle: only supported by get, status, dump and explain");
   }
   return absl::OkStatus();
 }
@@ -77,14 +76,14 @@ absl::StatusOr<Options> ParseCommandLine(const std::vector<std::string>& args,
         std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 expects reverse order.
   } catch (const CLI::CallForHelp&) {
     const std::vector<std::string> rest = app.remaining();
-    if (!rest.empty()) return Usage(ParseProblem(app, CLI::ExtrasError(rest)));
+    if (!rest.empty()) return absl::InvalidArgumentError(ParseProblem(app, CLI::ExtrasError(rest)));
     options.help = app.help();
   } catch (const CLI::CallForVersion& version) {
     options.help = absl::StrCat(version.what(), "\n");
   } catch (const UsageError& error) {
-    return Usage(error.what());
+    return absl::InvalidArgumentError(error.what());
   } catch (const CLI::ParseError& error) {
-    return Usage(ParseProblem(app, error));
+    return absl::InvalidArgumentError(ParseProblem(app, error));
   }
   if (!options.help.empty()) return options;
   const std::string command = app.get_subcommands().front()->get_name();
@@ -93,7 +92,7 @@ absl::StatusOr<Options> ParseCommandLine(const std::vector<std::string>& args,
     for (const std::string& word : options.help_topic) {
       const std::vector<const CLI::App*> named =
           topic->get_subcommands([&word](const CLI::App* sub) { return sub->check_name(word); });
-      if (named.empty()) return Usage("help: unknown command " + Quote(word));
+      if (named.empty()) return absl::InvalidArgumentError("help: unknown command " + Quote(word));
       topic = named.front();
     }
     options.help_topic.push_back("--help");

@@ -11,43 +11,32 @@ void Session::Error(std::string_view text) const { err << "error: " << OneLine(t
 void Session::Warn(std::string_view text) const { err << "warning: " << OneLine(text) << '\n'; }
 void Session::Note(std::string_view text) const { err << "note: " << OneLine(text) << '\n'; }
 
-std::string CallProblem(const absl::Status& status, std::string_view address) {
-  const std::string at(address);
-  const std::string message(status.message());
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-      return absl::StrCat("cannot reach the agent at ", at, ": ", message);
-    case absl::StatusCode::kDeadlineExceeded:
-      return absl::StrCat("no response from the agent at ", at, ": ", message);
-    default:
-      return absl::StrCat("the agent at ", at, " rejected the call: ", message);
+std::string CallProblem(const absl::Status& status, const std::string& address) {
+  if (absl::IsUnavailable(status)) {
+    return absl::StrCat("cannot reach the agent at ", address, ": ", status.message());
   }
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::StrCat("no response from the agent at ", address, ": ", status.message());
+  }
+  return absl::StrCat("the agent at ", address, " rejected the call: ", status.message());
 }
 
-ExitCode Session::CallFailed(const absl::Status& status, std::string_view sent) const {
+ExitCode Session::CallFailed(const absl::Status& status, const std::string& sent) const {
   if (!bundle.empty()) {
-    Error(absl::StrCat("bundle ", bundle, ": ", std::string(status.message())));
+    Error(absl::StrCat("bundle ", bundle, ": ", status.message()));
     return ExitCode::kIncomplete;
   }
+  const bool unreachable = absl::IsUnavailable(status);
+  const bool no_response = absl::IsDeadlineExceeded(status);
   std::string text = CallProblem(status, address);
-  const std::string what(sent);
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-      if (!sent.empty()) absl::StrAppend(&text, "; ", what, " not sent");
-      Error(text);
-      return ExitCode::kUnreachable;
-    case absl::StatusCode::kDeadlineExceeded:
-      if (!sent.empty()) {
-        absl::StrAppend(&text, "; the agent may have processed the ", what,
-                        "; sending the request again is safe");
-      }
-      Error(text);
-      return ExitCode::kUnreachable;
-    default:
-      if (!sent.empty()) absl::StrAppend(&text, "; ", what, " not processed");
-      Error(text);
-      return ExitCode::kCallRejected;
+  if (!sent.empty()) {
+    absl::StrAppend(&text, "; ", no_response ? "the agent may have processed the " : "", sent,
+                    unreachable   ? " not sent"
+                    : no_response ? "; sending the request again is safe"
+                                  : " not processed");
   }
+  Error(text);
+  return unreachable || no_response ? ExitCode::kUnreachable : ExitCode::kCallRejected;
 }
 
 }  // namespace svcmap::api

@@ -33,10 +33,10 @@ struct Session {
 
   // Prints why a call failed and returns the exit code. For calls that change the agent's state,
   // `sent` describes the request ("3 objects"); for read-only calls, `sent` is empty.
-  ExitCode CallFailed(const absl::Status& status, std::string_view sent = "") const;
+  ExitCode CallFailed(const absl::Status& status, const std::string& sent = "") const;
 };
 
 // Example: "cannot reach the agent at unix:///run/svcmap/svcmap.sock: No such file or directory"
-std::string CallProblem(const absl::Status& status, std::string_view address);
+std::string CallProblem(const absl::Status& status, const std::string& address);
 
 }  // namespace svcmap::api

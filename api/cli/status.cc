@@ -10,7 +10,6 @@
 #include "api/cli/commands.h"
 #include "api/cli/message_text.h"
 #include "api/cli/object_id.h"
-#include "api/cli/status.h"
 #include "api/cli/text.h"
 #include "api/manifests/json_text.h"
 #include "api/version/version.h"

@@ -16,6 +16,7 @@
 #include "api/check/target.h"
 #include "api/cli/check.h"
 #include "api/cli/commands.h"
+#include "api/cli/fd_output.h"
 #include "api/cli/http_get.h"
 #include "api/cli/text.h"
 #include "api/version/version.h"
@@ -159,11 +160,9 @@ class Bundle {
     for (const auto& [what, file] : {std::pair(v1::DumpRequest::DESIRED, kDesiredFile),
                                      std::pair(v1::DumpRequest::APPLIED, kAppliedFile),
                                      std::pair(v1::DumpRequest::PLAN, kPlanFile)}) {
-      v1::DumpRequest request;
-      request.set_what(what);
       std::string text;
-      const absl::Status dumped = session_.reader.Dump(request, [&](const v1::DumpResponse& part) {
-        text += part.text();
+      const absl::Status dumped = session_.reader.Dump(what, [&text](const std::string& part) {
+        text += part;
         return true;
       });
       if (!dumped.ok()) {
@@ -226,12 +225,9 @@ class Bundle {
 absl::Status WriteNewFile(const std::string& path, const std::string& bytes) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.ok()) return ErrnoStatus(errno, "create " + path);
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t written = write(fd.get(), bytes.data() + at, bytes.size() - at);
-    if (written < 0 && errno != EINTR) return ErrnoStatus(errno, "write " + path);
-    if (written > 0) at += static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
+  FdOutput output(fd.get());
+  std::ostream(&output) << bytes << std::flush;
+  return output.error() == 0 ? absl::OkStatus() : ErrnoStatus(output.error(), "write " + path);
 }
 
 // Checks that WriteNewFile can create the file. Collecting the facts can take minutes.

@@ -2,7 +2,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <thread>
 #include <utility>
@@ -29,67 +31,38 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kTimeout{10};
 
 // Source of the displayed rates.
-class Meter {
- public:
-  virtual ~Meter() = default;
+struct Meter {
   // Reads the current state. The state before becomes the previous state.
-  virtual absl::Status Read() = 0;
+  std::function<absl::Status()> read;
   // Returns the rates between the previous and the current state.
-  virtual std::vector<ServiceRate> Rates(double seconds) const = 0;
+  std::function<std::vector<ServiceRate>(double seconds)> rates;
+  RateHeading heading = {};
 };
 
-// Reads the connection counters in the agent's metrics.
-class ServiceMeter : public Meter {
- public:
-  explicit ServiceMeter(const TopOptions& options) : options_(options) {}
-
-  absl::Status Read() override {
-    const absl::StatusOr<std::string> page =
-        HttpGet(options_.metrics_address, "/metrics", kTimeout);
+// Reads the connection counters in the agent's metrics. `options` must outlive the result.
+Meter MakeServiceMeter(const TopOptions& options) {
+  const auto before = std::make_shared<ConnectionCounts>();
+  const auto now = std::make_shared<ConnectionCounts>();
+  const auto read = [&options, before, now]() -> absl::Status {
+    const absl::StatusOr<std::string> page = HttpGet(options.metrics_address, "/metrics", kTimeout);
     if (!page.ok()) return page.status();
-    before_ = std::exchange(now_, ReadConnectionCounts(*page, options_.group));
-    if (!now_.empty()) return absl::OkStatus();
+    *before = std::exchange(*now, ReadConnectionCounts(*page, options.group));
+    if (!now->empty()) return absl::OkStatus();
     return absl::NotFoundError(
-        absl::StrCat("http://", options_.metrics_address,
+        absl::StrCat("http://", options.metrics_address,
                      "/metrics contains no connection counters: svcmapd runs without "
                      "--service-counters, or the agent has no Services"));
-  }
+  };
+  return {read, [&options, before, now](double seconds) {
+            return RatesBetween(*before, *now, seconds, options.order);
+          }};
+}
 
-  std::vector<ServiceRate> Rates(double seconds) const override {
-    return RatesBetween(before_, now_, seconds, options_.order);
-  }
-
- private:
-  const TopOptions& options_;
-  ConnectionCounts before_, now_;
-};
-
-// Reads the connections to one Service in the connection tracking table (docs/decisions/0013).
-class EndpointMeter : public Meter {
- public:
-  EndpointMeter(EndpointRates rates, RateOrder order) : rates_(std::move(rates)), order_(order) {}
-
-  absl::Status Read() override {
-    rates_.StartReading();
-    const absl::Status listed =
-        ForEachTrackedEntry([&](const TrackedEntry& entry) { rates_.Add(entry); });
-    // Without the required privileges, top shows nothing. kNotFound selects exit code 1.
-    return listed.ok() ? listed : absl::NotFoundError(listed.message());
-  }
-
-  std::vector<ServiceRate> Rates(double seconds) const override {
-    return rates_.Rates(seconds, order_);
-  }
-
- private:
-  EndpointRates rates_;
-  const RateOrder order_;
-};
-
-// Reads the addresses and endpoints of the Service from the agent. Returns null if the Service does
+// Reads the connections to one Service in the connection tracking table (docs/decisions/0013), and
+// the addresses and endpoints of the Service from the agent. Returns nullopt if the Service does
 // not exist or has no addresses.
-absl::StatusOr<std::unique_ptr<Meter>> MakeEndpointMeter(const TopOptions& options,
-                                                         Session& session) {
+absl::StatusOr<std::optional<Meter>> MakeEndpointMeter(const TopOptions& options,
+                                                       Session& session) {
   std::vector<IpAddress> local;
   for (const InterfaceAddress& own : InterfaceAddresses()) local.push_back(own.address);
   std::vector<CheckTarget> targets;
@@ -97,17 +70,27 @@ absl::StatusOr<std::unique_ptr<Meter>> MakeEndpointMeter(const TopOptions& optio
     AddTargets(object.service(), local, targets);
   });
   if (!listed.ok()) return listed;
-  if (targets.empty()) return nullptr;
-  EndpointRates rates(targets);
+  if (targets.empty()) return std::nullopt;
+  const auto rates = std::make_shared<EndpointRates>(targets);
   listed = session.reader.ForEach(
       {v1::KIND_ENDPOINT_SLICE, options.endpoints.name_space, ""}, [&](const v1::Object& object) {
         const auto& labels = object.endpoint_slice().metadata().labels();
         const auto label = labels.find(kServiceNameLabel);
         if (label == labels.end() || label->second != options.endpoints.name) return;
-        rates.AddEndpoints(object.endpoint_slice());
+        rates->AddEndpoints(object.endpoint_slice());
       });
   if (!listed.ok()) return listed;
-  return std::make_unique<EndpointMeter>(std::move(rates), options.order);
+  const auto read = [rates] {
+    rates->StartReading();
+    const absl::Status status =
+        ForEachTrackedEntry([&rates](const TrackedEntry& entry) { rates->Add(entry); });
+    // Without the required privileges, top shows nothing. kNotFound selects exit code 1.
+    return status.ok() ? status : absl::NotFoundError(status.message());
+  };
+  return Meter{
+      read,
+      [rates, order = options.order](double seconds) { return rates->Rates(seconds, order); },
+      {.total = "TRACKED", .name = "ENDPOINT"}};
 }
 
 // Describes the interval: "2026-11-22T15:40:00Z, 2.0 s, 812.5 connections/s".
@@ -126,12 +109,11 @@ ExitCode RunTop(const Options& all, Session& session) {
   winsize window = {};
   const bool live =
       !options.once && isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
-  RateHeading heading;
-  std::unique_ptr<Meter> meter = std::make_unique<ServiceMeter>(options);
+  Meter meter = MakeServiceMeter(options);
   if (!options.endpoints.name.empty()) {
-    absl::StatusOr<std::unique_ptr<Meter>> made = MakeEndpointMeter(options, session);
+    absl::StatusOr<std::optional<Meter>> made = MakeEndpointMeter(options, session);
     if (!made.ok()) return session.CallFailed(made.status());
-    if (*made == nullptr) {
+    if (!*made) {
       session.Error(absl::StrCat("the agent has no ", options.endpoints.ToString(),
                                  ", or the Service has no addresses"));
       return ExitCode::kIncomplete;
@@ -140,15 +122,14 @@ ExitCode RunTop(const Options& all, Session& session) {
       session.Error("top --endpoints: " + elsewhere);
       return ExitCode::kIncomplete;
     }
-    meter = *std::move(made);
-    heading = {.total = "TRACKED", .name = "ENDPOINT"};
+    meter = **std::move(made);
   }
-  absl::Status read = meter->Read();
+  absl::Status read = meter.read();
   SteadyClock::time_point before = SteadyClock::now();
   for (;;) {
     if (read.ok()) {
       std::this_thread::sleep_for(options.interval);
-      read = meter->Read();
+      read = meter.read();
     }
     if (!read.ok()) {
       session.Error(std::string(read.message()));
@@ -157,9 +138,9 @@ ExitCode RunTop(const Options& all, Session& session) {
     const SteadyClock::time_point after = SteadyClock::now();
     const double seconds = std::chrono::duration<double>(after - before).count();
     before = after;
-    const std::vector<ServiceRate> rates = meter->Rates(seconds);
+    const std::vector<ServiceRate> rates = meter.rates(seconds);
     if (!live) {
-      session.out << Summary(rates, seconds) << RatesText(rates, options.rows, 0, heading);
+      session.out << Summary(rates, seconds) << RatesText(rates, options.rows, 0, meter.heading);
       return ExitCode::kOk;
     }
     ioctl(STDOUT_FILENO, TIOCGWINSZ, &window);
@@ -167,7 +148,7 @@ ExitCode RunTop(const Options& all, Session& session) {
     const size_t rows = options.rows == 0 ? height : std::min(options.rows, height);
     // Moves the cursor to the top left corner and clears the screen.
     session.out << "\x1b[H\x1b[2J" << Summary(rates, seconds)
-                << RatesText(rates, rows, window.ws_col, heading) << std::flush;
+                << RatesText(rates, rows, window.ws_col, meter.heading) << std::flush;
     if (!session.out.good()) return ExitCode::kOk;
   }
 }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/cli/commands.h"
-#include "api/cli/status.h"
 #include "api/cli/text.h"
 
 namespace svcmap::api {

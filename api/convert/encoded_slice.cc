@@ -1,12 +1,13 @@
 #include "api/convert/encoded_slice.h"
 
+#include "api/convert/field_reader.h"
 #include "svcmap/v1/objects.pb.h"
 
 namespace svcmap::api {
 namespace {
 
 void ReadConditions(std::string_view bytes, EncodedEndpoint& endpoint) {
-  for (EncodedFields fields(bytes); fields.Next();) {
+  for (FieldReader fields(bytes); fields.Next();) {
     const bool value = fields.value() != 0;
     switch (fields.number()) {
       case v1::EndpointConditions::kReadyFieldNumber:
@@ -30,7 +31,7 @@ SplitEncoding SplitSlice(std::string_view slice) {
   const char* first = slice.data();
   const char* last = nullptr;
   SplitEncoding split;
-  for (EncodedFields fields(slice); fields.Next();) {
+  for (FieldReader fields(slice); fields.Next();) {
     const std::string_view bytes = fields.bytes();
     if (fields.number() < v1::EndpointSlice::kEndpointsFieldNumber) {
       first = bytes.data() + bytes.size();
@@ -49,7 +50,7 @@ SplitEncoding SplitSlice(std::string_view slice) {
 EncodedEndpoint ReadEndpoint(std::string_view bytes) {
   EncodedEndpoint endpoint;
   endpoint.bytes = bytes;
-  for (EncodedFields fields(bytes); fields.Next();) {
+  for (FieldReader fields(bytes); fields.Next();) {
     switch (fields.number()) {
       case v1::Endpoint::kAddressesFieldNumber:
         if (endpoint.address_count++ == 0) endpoint.address = fields.bytes();

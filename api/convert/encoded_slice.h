@@ -10,34 +10,10 @@
 #include <string>
 #include <string_view>
 
-#include "api/convert/field_reader.h"
 #include "api/convert/fields.h"
 #include "svcmap/v1/control.pb.h"
 
 namespace svcmap::api {
-
-// Iterates over the fields of a message.
-class EncodedFields {
- public:
-  explicit EncodedFields(std::string_view bytes) : in_(bytes) {}
-
-  // Returns false at the end, or at the first field of a type that the schema does not contain.
-  bool Next() {
-    const uint32_t tag = in_.ReadTag();
-    number_ = WireReader::NumberOf(tag);
-    if (WireReader::IsBytes(tag)) return in_.ReadBytes(bytes_);
-    return tag != 0 && WireReader::IsVarint(tag) && in_.ReadVarint(value_);
-  }
-  uint32_t number() const { return number_; }
-  uint64_t value() const { return value_; }          // Value of a field with a number.
-  std::string_view bytes() const { return bytes_; }  // Value of any other field.
-
- private:
-  WireReader in_;
-  uint32_t number_ = 0;
-  uint64_t value_ = 0;
-  std::string_view bytes_;
-};
 
 // The encoding of an EndpointSlice, in three parts.
 struct SplitEncoding {

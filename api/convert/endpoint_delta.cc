@@ -14,6 +14,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
+#include "api/convert/field_reader.h"
 #include "api/convert/fields.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
@@ -81,7 +82,7 @@ class EndpointList {
  public:
   explicit EndpointList(const SplitEncoding& slice) {
     places_.reserve(static_cast<size_t>(slice.endpoint_count));
-    for (EncodedFields endpoints(slice.endpoints); endpoints.Next();) {
+    for (FieldReader endpoints(slice.endpoints); endpoints.Next();) {
       const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
       if (endpoint.address_count > 0) Index(endpoint.address);
       places_.emplace_back(endpoint.bytes);
@@ -187,7 +188,7 @@ std::shared_ptr<const proxy::EndpointSlice> ConvertDepartures(std::string_view h
   // By address. Of several endpoints with an address, the first one that is not terminating.
   absl::flat_hash_map<std::string, EncodedEndpoint> listed;
   if (SameService(slice, ParseWithoutEndpoints(received))) {
-    for (EncodedFields endpoints(received.endpoints); endpoints.Next();) {
+    for (FieldReader endpoints(received.endpoints); endpoints.Next();) {
       const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
       if (endpoint.address_count == 0) continue;
       const auto [found, added] = listed.try_emplace(Identity(endpoint.address), endpoint);
@@ -195,7 +196,7 @@ std::shared_ptr<const proxy::EndpointSlice> ConvertDepartures(std::string_view h
     }
   }
   std::string encoded(stored.before);
-  for (EncodedFields endpoints(stored.endpoints); endpoints.Next();) {
+  for (FieldReader endpoints(stored.endpoints); endpoints.Next();) {
     const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
     if (endpoint.address_count == 0) continue;
     const auto found = listed.find(Identity(endpoint.address));

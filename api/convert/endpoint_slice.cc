@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/convert/convert.h"
 #include "api/convert/encoded_slice.h"
+#include "api/convert/field_reader.h"
 #include "api/convert/fields.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
@@ -101,7 +102,7 @@ std::optional<IpAddress> FirstAddress(const EncodedEndpoint& endpoint, int index
     return std::nullopt;
   }
   std::optional<IpAddress> first;
-  EncodedFields addresses(endpoint.bytes);
+  FieldReader addresses(endpoint.bytes);
   for (int i = 0; i < endpoint.address_count && addresses.Next(); ++i) {
     const std::string_view text = addresses.bytes();
     const auto address = IpAddress::Parse(text);
@@ -245,7 +246,7 @@ void ConvertEndpoints(std::string_view encoded, const ConvertContext& context,
   sources.reserve(count);
   slice.endpoints.reserve(count);
   AddressPlaces places(slice.endpoints, count);
-  EncodedFields endpoints(split.endpoints);
+  FieldReader endpoints(split.endpoints);
   for (int i = 0; endpoints.Next() && !report.rejected(); ++i) {
     const EncodedEndpoint endpoint = ReadEndpoint(endpoints.bytes());
     const auto address = FirstAddress(endpoint, i, slice.family, report);

@@ -34,15 +34,4 @@ bool WireReader::Skip(uint32_t tag) {
   return true;
 }
 
-bool FieldReader::Next() {
-  while (const uint32_t tag = in_.ReadTag()) {
-    number_ = static_cast<int>(WireReader::NumberOf(tag));
-    const bool sized = WireReader::IsBytes(tag);
-    good_ = sized ? in_.ReadBytes(value_) : in_.Skip(tag);
-    if (sized || !good_) return good_;
-  }
-  good_ = good_ && in_.ended();
-  return false;
-}
-
 }  // namespace svcmap::api

@@ -59,24 +59,37 @@ class WireReader {
   bool minimal_ = true;
 };
 
-// Iterates over the fields of type message, string or bytes. `bytes` must outlive the reader.
+// Iterates over the fields of a message. `bytes` must outlive the reader.
 class FieldReader {
  public:
   explicit FieldReader(std::string_view bytes) : in_(bytes) {}
 
-  // Moves to the next field, and skips fields of other types. Returns false at the end of the
-  // message, or if the bytes are not a protobuf message. good() distinguishes both cases.
-  bool Next();
-
-  int number() const { return number_; }
-  std::string_view value() const { return value_; }
+  // Moves to the next field with a varint, or of type message, string or bytes. Skips other fields.
+  // Returns false at the end of the message, or if the bytes are not a protobuf message. good()
+  // distinguishes both cases.
+  bool Next() {
+    while ((tag_ = in_.ReadTag()) != 0) {
+      if (WireReader::IsBytes(tag_)) return good_ = in_.ReadBytes(bytes_);
+      if (WireReader::IsVarint(tag_)) return good_ = in_.ReadVarint(value_);
+      if (!(good_ = in_.Skip(tag_))) return false;
+    }
+    good_ = in_.ended();
+    return false;
+  }
   bool good() const { return good_; }
 
+  uint32_t number() const { return WireReader::NumberOf(tag_); }
+  uint64_t value() const { return value_; }          // Value of a field with a varint.
+  std::string_view bytes() const { return bytes_; }  // Value of any other field.
+  // Returns true if the field has this number and is of type message, string or bytes.
+  bool IsBytes(uint32_t number) const { return tag_ == (number << 3 | 2); }
+
  private:
-  bool good_ = true;
   WireReader in_;
-  int number_ = 0;
-  std::string_view value_;
+  uint32_t tag_ = 0;
+  bool good_ = true;
+  uint64_t value_ = 0;
+  std::string_view bytes_;
 };
 
 }  // namespace svcmap::api

@@ -143,10 +143,8 @@ std::optional<std::string> SpecialAddress(const IpAddress& address) {
 }
 
 std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n\v\f";
-  const size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+  const absl::string_view trimmed = absl::StripAsciiWhitespace({text.data(), text.size()});
+  return {trimmed.data(), trimmed.size()};
 }
 
 std::string Serialize(const google::protobuf::MessageLite& message) {

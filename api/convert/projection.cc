@@ -241,8 +241,8 @@ class Projector {
     std::string_view key;
     std::string_view value;
     while (parts.Next()) {
-      if (parts.number() == 1) key = parts.value();
-      if (parts.number() == 2) value = parts.value();
+      if (parts.IsBytes(1)) key = parts.bytes();
+      if (parts.IsBytes(2)) value = parts.bytes();
     }
     if (!parts.good()) return Fail(kTruncated);
     if (!rule.keep(keep_label_)(key)) return true;

@@ -1,7 +1,6 @@
 #include "api/etcd/client.h"
 
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 
 #include <utility>
 
@@ -18,10 +17,6 @@ Client::Client(EtcdOptions options, Mirror& mirror)
 
 Client::~Client() {
   stop_.Set();
-  {
-    const std::lock_guard lock(mutex_);
-    if (context_ != nullptr) context_->TryCancel();
-  }
   thread_.join();
 }
 
@@ -37,14 +32,13 @@ void Client::Run() {
       follower_.Failed(status, Clock::now());
     } else {
       grpc::ClientContext context;
-      SetContext(&context);
+      const StopFlag::Call call(stop_, context);
       if (request.read) {
         Read(request, context);
       } else {
         malloc_trim(0);  // A list before the watch takes several times the size of the objects.
         Watch(request, context);
       }
-      SetContext(nullptr);
     }
     if (follower_.TakeReconnect()) connection_.Drop();
     Publish();
@@ -65,7 +59,7 @@ void Client::Watch(const Follower::Request& request, grpc::ClientContext& contex
       etcdserverpb::Watch::NewStub(connection_.channel());
   etcdserverpb::WatchResponse response;
   WatchCall call(*stub, context);
-  Result result = call.AwaitStart(follower_.silence_deadline());
+  Result result = call.Resume(follower_.silence_deadline());
   for (const etcdserverpb::WatchCreateRequest& create : request.watches) {
     if (result != Result::kDone) break;
     result = call.Write(create, follower_.silence_deadline());
@@ -83,16 +77,7 @@ void Client::Watch(const Follower::Request& request, grpc::ClientContext& contex
                    Clock::now());
 }
 
-void Client::SetContext(grpc::ClientContext* context) {
-  const std::lock_guard lock(mutex_);
-  context_ = context;
-  if (context != nullptr && stop_.is_set()) context->TryCancel();
-}
-
 void Client::Publish() {
-  for (const Follower::Line& line : follower_.TakeLines()) {
-    spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
-  }
   const std::lock_guard lock(mutex_);
   facts_ = follower_.facts();
 }

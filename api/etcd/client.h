@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "api/etcd/follower.h"
+#include "api/etcd/stop_flag.h"
 #include "api/fleet/etcd_connection.h"
-#include "api/source/stop_flag.h"
 
 namespace svcmap::etcd {
 
@@ -33,19 +33,15 @@ class Client {
   void Run();
   void Read(const Follower::Request& request, grpc::ClientContext& context);
   void Watch(const Follower::Request& request, grpc::ClientContext& context);
-  // Lets the destructor cancel the request. If the destructor has already begun, cancels it itself.
-  void SetContext(grpc::ClientContext* context);
   void Publish();
 
   Follower follower_;
   fleet::EtcdConnection connection_;
 
-  source::StopFlag stop_;
+  StopFlag stop_;
 
   mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  grpc::ClientContext* context_ = nullptr;  // Of the current request.
-  FollowerFacts facts_;
+  FollowerFacts facts_;  // Guarded by mutex_.
 
   std::thread thread_;  // Last, because the thread uses all members above.
 };

@@ -1,5 +1,7 @@
 #include "api/etcd/follower.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +45,10 @@ absl::StatusOr<Head> HeadIn(const etcdserverpb::RangeResponse& range) {
 }
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+void Log(bool warning, const std::string& text) {
+  spdlog::log(warning ? spdlog::level::warn : spdlog::level::info, "{}", text);
+}
 
 }  // namespace
 
@@ -413,7 +419,5 @@ FollowerFacts Follower::facts() const {
   facts.rejected_keys = findings_.size();
   return facts;
 }
-
-std::vector<Follower::Line> Follower::TakeLines() { return std::exchange(lines_, {}); }
 
 }  // namespace svcmap::etcd

@@ -88,10 +88,6 @@ class Follower {
     std::chrono::milliseconds timeout{0};          // Only for reads.
     std::vector<etcdserverpb::WatchCreateRequest> watches;
   };
-  struct Line {  // A line for the log.
-    bool warning = false;
-    std::string text;
-  };
 
   Follower(FollowerOptions options, Mirror& mirror,
            Backoff::Random random = Backoff::SeededRandom());
@@ -117,7 +113,6 @@ class Follower {
   bool TakeReconnect() { return std::exchange(reconnect_, false); }
 
   FollowerFacts facts() const;
-  std::vector<Line> TakeLines();
 
  private:
   enum class Step : uint8_t { kCheck, kList, kFetch, kWatch };
@@ -156,7 +151,6 @@ class Follower {
   void ReplaceFindings(const std::vector<std::pair<std::string, std::string>>& findings);
   void Fail(const std::string& why, Clock::time_point now);
   void Succeeded(Clock::time_point now);
-  void Log(bool warning, std::string text) { lines_.push_back({warning, std::move(text)}); }
 
   const FollowerOptions options_;
   const Schema schema_;
@@ -176,7 +170,6 @@ class Follower {
 
   std::map<std::string, std::string> findings_;  // By key.
   FollowerFacts facts_;
-  std::vector<Line> lines_;
   std::string reported_;  // Last logged failure. Empty after a success.
 };
 

@@ -26,14 +26,13 @@ int Run(const ProgramOptions& options) {
   const auto started = std::chrono::steady_clock::now();
   Mirror mirror;
   const Client client(options.etcd, mirror);
-  const std::unique_ptr<source::Push> push =
-      source::Push::Start(source::PushOptionsOf(options, "svcmap-etcd"), mirror);
+  const source::Push push(source::PushOptionsOf(options, "svcmap-etcd"), mirror);
 
   const auto read_state = [&] {
     Facts facts;
     facts.etcd = client.facts();
     facts.mirror = mirror.counts();
-    facts.push = push->facts();
+    facts.push = push.facts();
     return facts;
   };
   std::optional<StatusReporter> reporter;

@@ -56,12 +56,8 @@ const api::Catalogue& Metrics() {
       Counter("svcmap_etcd_status_failures_total",
               "Total number of failed writes of the node's status to etcd (--status-prefix)"),
   };
-  static const auto* all = [] {
-    auto* metrics = new api::Catalogue(own);
-    for (api::Metric& metric : source::PushMetrics(kPrefix)) metrics->push_back(std::move(metric));
-    return metrics;
-  }();
-  return *all;
+  static const api::Catalogue all = source::WithPushMetrics(kPrefix, own);
+  return all;
 }
 
 std::string MetricsText(const Facts& facts, const std::string& version) {

@@ -46,12 +46,6 @@ StatusReporter::StatusReporter(fleet::EtcdServers servers, const std::string& pr
 
 StatusReporter::~StatusReporter() {
   stop_.Set();
-  {
-    const std::lock_guard lock(mutex_);
-    for (grpc::ClientContext* context : {watch_context_, call_context_}) {
-      if (context != nullptr) context->TryCancel();
-    }
-  }
   thread_.join();
 }
 
@@ -88,35 +82,27 @@ absl::Status StatusReporter::Round(Backoff& backoff) {
 
   const auto stub = etcdserverpb::Watch::NewStub(connection_.channel());
   grpc::ClientContext context;
-  SetContext(watch_context_, &context);
-  absl::Status end;
-  {
-    etcdserverpb::WatchResponse response;
-    WatchCall call(*stub, context);
-    etcdserverpb::WatchCreateRequest create;
-    create.set_key(ask_key_);
-    create.set_start_revision(found->header().revision() + 1);
-    Result result = Await(call, call.AwaitStart(Clock::now() + kTick));
-    if (result == Result::kDone) {
-      result = Await(call, call.Write(create, Clock::now() + kTick));
+  const StopFlag::Call stoppable(stop_, context);
+  etcdserverpb::WatchResponse response;
+  WatchCall call(*stub, context);
+  etcdserverpb::WatchCreateRequest create;
+  create.set_key(ask_key_);
+  create.set_start_revision(found->header().revision() + 1);
+  Result result = Await(call, call.Resume(Clock::now() + kTick));
+  if (result == Result::kDone) result = Await(call, call.Write(create, Clock::now() + kTick));
+  while (result == Result::kDone) {
+    result = Await(call, call.Read(response, Clock::now() + kTick));
+    if (result != Result::kDone) break;
+    if (response.canceled()) {
+      return absl::UnavailableError("etcd has canceled the watch: " + response.cancel_reason());
     }
-    while (result == Result::kDone) {
-      result = Await(call, call.Read(response, Clock::now() + kTick));
-      if (result != Result::kDone) break;
-      if (response.canceled()) {
-        end = absl::UnavailableError("etcd has canceled the watch: " + response.cancel_reason());
-        break;
-      }
-      backoff.Success();
-      for (const etcdserverpb::Event& event : response.events()) {
-        if (event.type() == etcdserverpb::Event::PUT) TakeAsk(event.kv());
-      }
-      WriteIfDue();  // Requests in quick succession leave no time in Await().
+    backoff.Success();
+    for (const etcdserverpb::Event& event : response.events()) {
+      if (event.type() == etcdserverpb::Event::PUT) TakeAsk(event.kv());
     }
-    if (result == Result::kEnded) end = connection_.ErrorOf(call.Finish());
+    WriteIfDue();  // Requests in quick succession leave no time in Await().
   }
-  SetContext(watch_context_, nullptr);
-  return end;
+  return result == Result::kEnded ? connection_.ErrorOf(call.Finish()) : absl::OkStatus();
 }
 
 WatchCall::Result StatusReporter::Await(WatchCall& call, Result result) {
@@ -154,16 +140,8 @@ void StatusReporter::WriteIfDue() {
 absl::StatusOr<etcdserverpb::TxnResponse> StatusReporter::Call(
     const etcdserverpb::TxnRequest& request) {
   grpc::ClientContext context;
-  SetContext(call_context_, &context);
-  auto answer = connection_.Txn(request, kStatusTimeout, context);
-  SetContext(call_context_, nullptr);
-  return answer;
-}
-
-void StatusReporter::SetContext(grpc::ClientContext*& current, grpc::ClientContext* context) {
-  const std::lock_guard lock(mutex_);
-  current = context;
-  if (context != nullptr && stop_.is_set()) context->TryCancel();
+  const StopFlag::Call call(stop_, context);
+  return connection_.Txn(request, kStatusTimeout, context);
 }
 
 }  // namespace svcmap::etcd

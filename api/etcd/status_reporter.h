@@ -7,15 +7,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "api/etcd/node_status.h"
 #include "api/etcd/status_pages.h"
+#include "api/etcd/stop_flag.h"
 #include "api/etcd/watch_call.h"
 #include "api/fleet/etcd_connection.h"
-#include "api/source/stop_flag.h"
 
 namespace svcmap::etcd {
 
@@ -47,8 +46,6 @@ class StatusReporter {
   void TakeAsk(const etcdserverpb::KeyValue& pair);
   void WriteIfDue();
   absl::StatusOr<etcdserverpb::TxnResponse> Call(const etcdserverpb::TxnRequest& request);
-  // Lets the destructor cancel the call. If the destructor has already begun, cancels it itself.
-  void SetContext(grpc::ClientContext*& current, grpc::ClientContext* context);
 
   const std::string status_key_, ask_key_, agent_address_;
   const std::function<Facts()> facts_;
@@ -58,13 +55,7 @@ class StatusReporter {
   int64_t ask_revision_ = 0;  // Revision of the last request.
   std::atomic<uint64_t> failures_ = 0;
 
-  source::StopFlag stop_;
-
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  grpc::ClientContext* watch_context_ = nullptr;
-  grpc::ClientContext* call_context_ = nullptr;
-
+  StopFlag stop_;
   std::thread thread_;  // Last, because the thread uses all members above.
 };
 

@@ -31,7 +31,6 @@ class WatchCall {
   }
 
   enum class Result : uint8_t { kDone, kTimeout, kEnded };
-  Result AwaitStart(Time deadline) { return Resume(deadline); }
 
   Result Write(const etcdserverpb::WatchCreateRequest& create, Time deadline) {
     etcdserverpb::WatchRequest request;
@@ -45,7 +44,7 @@ class WatchCall {
     return Resume(deadline);
   }
 
-  // Continues to wait for the operation that has timed out.
+  // Waits for the start of the call, or continues to wait for the operation that has timed out.
   Result Resume(Time deadline) {
     void* tag = nullptr;
     bool ok = false;

@@ -12,13 +12,10 @@
 namespace svcmap::kube {
 namespace {
 
-using source::Fail;
-using source::Push;
-
 int Run(const KubeOptions& options) {
   const sigset_t signals = source::BlockSignals();
   const absl::StatusOr<ApiServer> server = FindApiServer(options.kubeconfig, options.master);
-  if (!server.ok()) return Fail(server.status());
+  if (!server.ok()) return source::Fail(server.status());
   spdlog::info("starting svcmap-kube version={} node={} server={} agent={}", SVCMAP_VERSION,
                api::LogValue(options.selection.node_name), api::LogValue(server->url.ToString()),
                api::LogValue(options.agent));
@@ -30,7 +27,7 @@ int Run(const KubeOptions& options) {
   source::PushOptions push_options = source::PushOptionsOf(options, "svcmap-kube");
   push_options.on_programmed = [&] { watches.ServicesProgrammed(); };
   push_options.on_finding = [&](const source::Finding& finding) { watches.Report(finding); };
-  const std::unique_ptr<Push> push = Push::Start(std::move(push_options), mirror);
+  const source::Push push(std::move(push_options), mirror);
 
   const auto read_facts = [&] {
     BridgeFacts facts;
@@ -38,7 +35,7 @@ int Run(const KubeOptions& options) {
     facts.startup_taint_error = watches.startup_taint_error();
     facts.complete = mirror.complete();
     facts.mirror = mirror.counts();
-    facts.push = push->facts();
+    facts.push = push.facts();
     facts.certificates = api::ReadExpiries({{"tls-cert", options.tls.certificate},
                                             {"tls-ca", options.tls.ca},
                                             {"client-certificate", server->tls_files.certificate},

@@ -51,12 +51,8 @@ const api::Catalogue& KubeMetrics() {
             "start if no data was received",
             {kResourceLabel}),
   };
-  static const auto* all = [] {
-    auto* metrics = new api::Catalogue(own);
-    for (api::Metric& metric : source::PushMetrics(kPrefix)) metrics->push_back(std::move(metric));
-    return metrics;
-  }();
-  return *all;
+  static const api::Catalogue all = source::WithPushMetrics(kPrefix, own);
+  return all;
 }
 
 std::string KubeMetricsText(const BridgeFacts& facts, const std::string& version) {

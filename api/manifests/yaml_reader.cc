@@ -3,6 +3,7 @@
 #include <yaml.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -122,26 +123,8 @@ class YamlParser {
   SyntaxError error_;
 };
 
-// Returns true if `text` matches the regular expression
-// [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
-bool IsDecimal(std::string_view text) {
-  const auto skip_sign = [&text] {
-    if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
-  };
-  skip_sign();
-  const size_t exponent = text.find_first_of("eE");
-  const std::string_view mantissa = text.substr(0, exponent);
-  const size_t dot = mantissa.find('.');
-  const std::string_view whole = mantissa.substr(0, dot);
-  const std::string_view part = dot == std::string_view::npos ? "" : mantissa.substr(dot + 1);
-  if (whole.empty() && part.empty()) return false;
-  if (!(whole.empty() || IsDigits(whole)) || !(part.empty() || IsDigits(part))) return false;
-  if (exponent == std::string_view::npos) return true;
-  text.remove_prefix(exponent + 1);
-  skip_sign();
-  return IsDigits(text);
-}
-
+// Returns true if `text` is a number in the core schema, such as "-1.5e3", "0x1F", "0o17" or
+// ".inf".
 bool IsNumber(std::string_view text) {
   if (text.starts_with("0x")) {
     return text.size() > 2 &&
@@ -151,10 +134,16 @@ bool IsNumber(std::string_view text) {
     return text.size() > 2 && text.find_first_not_of("01234567", 2) == std::string_view::npos;
   }
   if (text == ".nan" || text == ".NaN" || text == ".NAN") return true;
-  std::string_view unsigned_text = text;
-  if (text.starts_with('-') || text.starts_with('+')) unsigned_text.remove_prefix(1);
-  if (unsigned_text == ".inf" || unsigned_text == ".Inf" || unsigned_text == ".INF") return true;
-  return IsDecimal(text);
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  if (text == ".inf" || text == ".Inf" || text == ".INF") return true;
+  // Unlike YAML, from_chars also accepts another sign, "inf" and "nan".
+  if (text.empty() ||
+      !(absl::ascii_isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) {
+    return false;
+  }
+  double value = 0;
+  return std::from_chars(text.data(), text.data() + text.size(), value).ptr ==
+         text.data() + text.size();
 }
 
 // Returns true if `text` contains only whitespace, comments and %directives.

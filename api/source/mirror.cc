@@ -232,11 +232,6 @@ void Mirror::StartSnapshot() {
   snapshot_turn_ = last_turn_;
 }
 
-bool Mirror::AllSent() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_.empty();
-}
-
 bool Mirror::snapshot_wanted() const {
   const std::lock_guard lock(mutex_);
   return snapshot_wanted_;

@@ -83,7 +83,6 @@ class Mirror {
   // the object, TakeChanges returns neither the object nor its removal. If an object is removed
   // afterwards, TakeChanges returns its removal.
   void StartSnapshot();
-  bool AllSent() const;
   bool snapshot_wanted() const;
 
   // Returns the position of the state that contains all changes, or nullopt if TakeChanges has not

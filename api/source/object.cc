@@ -24,12 +24,12 @@ std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
   Envelope envelope;
   bool understood = true;
   while (fields.Next()) {
-    if (fields.number() == Unknown::kTypeMetaFieldNumber) {
-      understood = understood && ParseWire(fields.value(), envelope.type);
-    } else if (fields.number() == Unknown::kRawFieldNumber) {
-      envelope.raw = fields.value();
-    } else if (fields.number() == Unknown::kContentEncodingFieldNumber) {
-      understood = understood && fields.value().empty();
+    if (fields.IsBytes(Unknown::kTypeMetaFieldNumber)) {
+      understood = understood && ParseWire(fields.bytes(), envelope.type);
+    } else if (fields.IsBytes(Unknown::kRawFieldNumber)) {
+      envelope.raw = fields.bytes();
+    } else if (fields.IsBytes(Unknown::kContentEncodingFieldNumber)) {
+      understood = understood && fields.bytes().empty();
     }
   }
   if (!understood || !fields.good()) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<ObjectMeta> ReadMetadata(std::string_view object) {
   ObjectMeta metadata;
   FieldReader fields(object);
   while (fields.Next()) {
-    if (fields.number() == kMetadataFieldNumber && !ParseWire(fields.value(), metadata)) {
+    if (fields.IsBytes(kMetadataFieldNumber) && !ParseWire(fields.bytes(), metadata)) {
       return std::nullopt;
     }
   }

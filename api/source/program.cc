@@ -136,13 +136,13 @@ PushOptions PushOptionsOf(const AgentOptions& options, const std::string& name) 
   return push;
 }
 
-api::Catalogue PushMetrics(const std::string& prefix) {
+api::Catalogue WithPushMetrics(const std::string& prefix, api::Catalogue metrics) {
   using api::Counter;
   using api::Gauge;
   const auto name = [&](const char* rest) -> std::string_view {
     return *new std::string(prefix + rest);
   };
-  return {
+  const api::Catalogue push = {
       Gauge(name("objects"), "Number of cached objects of all resources"),
       Gauge(name("object_bytes"), "Total size of the serialized cached objects in bytes"),
       Gauge(name("changes_waiting"), "Number of objects with changes that have not been sent yet"),
@@ -164,6 +164,8 @@ api::Catalogue PushMetrics(const std::string& prefix) {
             "Unix time when the first certificate of a TLS file expires. Absent without TLS",
             {"file"}),
   };
+  metrics.insert(metrics.end(), push.begin(), push.end());
+  return metrics;
 }
 
 void AddPushMetrics(const std::string& prefix, const Mirror::Counts& mirror, const PushFacts& push,

@@ -59,9 +59,9 @@ int ServeUntilEnd(const AgentOptions& options, api::Pages pages, const sigset_t&
 // `name` is the name of the program and of the controller.
 PushOptions PushOptionsOf(const AgentOptions& options, const std::string& name);
 
-// Returns the metrics of the mirror, of Push and of certificates, whose names start with `prefix`,
-// such as "svcmap_kube_". The names are never freed, so call the function once.
-api::Catalogue PushMetrics(const std::string& prefix);
+// Appends the metrics of the mirror, of Push and of certificates, whose names start with `prefix`,
+// such as "svcmap_kube_", to `metrics`. The names are never freed, so call the function once.
+api::Catalogue WithPushMetrics(const std::string& prefix, api::Catalogue metrics);
 
 void AddPushMetrics(const std::string& prefix, const Mirror::Counts& mirror, const PushFacts& push,
                     const std::vector<api::CertificateExpiry>& certificates, api::Families& page);

@@ -313,7 +313,7 @@ class Push::Worker {
     v1::PushRequest request;
     request.mutable_snapshot_begin();
     if (!Write(stream, request.SerializeAsString(), options_.opened_timeout)) return false;
-    while (!mirror_.AllSent()) {
+    while (!mirror_.SentPosition()) {
       if (mirror_.snapshot_wanted()) {  // A new stream discards this snapshot.
         const std::lock_guard lock(mutex_);
         return Fail("the objects were listed again during a snapshot");
@@ -552,12 +552,9 @@ class Push::Worker {
   std::thread thread_;  // Last, because the thread uses all members above.
 };
 
-Push::Push(std::unique_ptr<Worker> worker) : worker_(std::move(worker)) {}
+Push::Push(PushOptions options, Mirror& mirror)
+    : worker_(std::make_unique<Worker>(std::move(options), mirror)) {}
 Push::~Push() = default;
-
-std::unique_ptr<Push> Push::Start(PushOptions options, Mirror& mirror) {
-  return std::unique_ptr<Push>(new Push(std::make_unique<Worker>(std::move(options), mirror)));
-}
 
 PushFacts Push::facts() const { return worker_->facts(); }
 

@@ -61,15 +61,13 @@ struct PushFacts {
 // Runs its own thread.
 class Push {
  public:
-  // `mirror` must outlive the Push.
-  static std::unique_ptr<Push> Start(PushOptions options, Mirror& mirror);
+  Push(PushOptions options, Mirror& mirror);  // `mirror` must outlive the Push.
   ~Push();  // Ends the mirror and the stream. Does not wait for Acks.
 
   PushFacts facts() const;  // Thread-safe.
 
  private:
   class Worker;
-  explicit Push(std::unique_ptr<Worker> worker);
   const std::unique_ptr<Worker> worker_;
 };
 

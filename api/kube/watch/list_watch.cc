@@ -1,7 +1,6 @@
 #include "api/kube/watch/list_watch.h"
 
 #include <malloc.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <optional>
@@ -118,9 +117,6 @@ class ListWatches::ListWatch : private HttpTransfer {
   }
 
   void Notify() {
-    for (const Reflector::Line& line : reflector_.TakeLines()) {
-      spdlog::log(line.warning ? spdlog::level::warn : spdlog::level::info, "{}", line.text);
-    }
     const std::lock_guard lock(all_.mutex_);
     all_.facts_[static_cast<size_t>(resource_)] = reflector_.facts();
   }

@@ -178,10 +178,9 @@ void Reflector::TooLarge(Clock::time_point now) {
 }
 
 void Reflector::Listed(Clock::time_point now) {
-  lines_.push_back({.text = absl::StrFormat("listed resource=%s count=%d duration=%s version=%s",
-                                            std::string(ResourceName(resource_)), items_.size(),
-                                            MillisecondsText(now - list_requested_),
-                                            api::LogValue(list_version_))});
+  spdlog::info("listed resource={} count={} duration={} version={}", ResourceName(resource_),
+               items_.size(), MillisecondsText(now - list_requested_),
+               api::LogValue(list_version_));
   mirror_.Replace(resource_, std::exchange(items_, {}));
   version_ = std::exchange(list_version_, {});
   tokens_.clear();
@@ -205,11 +204,10 @@ void Reflector::Missing(Clock::time_point now) {
   Succeeded(now);
   not_before_ = now + kMissingRest;
   if (std::exchange(reported_missing_, true)) return;
-  lines_.push_back({.text = absl::StrCat(
-                        "resource not available, packets to unused cluster IPs are not dropped, "
-                        "retrying every 5m resource=",
-                        NameWithGroup(resource_),
-                        " reason=\"Kubernetes before 1.33 does not enable this API by default\"")});
+  spdlog::info(
+      "resource not available, packets to unused cluster IPs are not dropped, retrying every 5m "
+      "resource={} reason=\"Kubernetes before 1.33 does not enable this API by default\"",
+      NameWithGroup(resource_));
 }
 
 bool Reflector::Event(const WatchEvent& event, Clock::time_point now) {
@@ -301,7 +299,7 @@ void Reflector::Rejected(int http_status, std::chrono::seconds retry_after, cons
 
 void Reflector::Expired(const std::string& why, From next, Clock::time_point now) {
   ++facts_.expired;
-  lines_.push_back({.text = LogText("expired, listing again", why)});
+  Log(spdlog::level::info, "expired, listing again", why);
   ListAgain(next);
   // The delay prevents a loop, and it spreads the requests of all nodes if all watches expire
   // together.
@@ -329,10 +327,10 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
   if (options_.selection.headless_services) return false;
   options_.selection.headless_services = true;
   ++facts_.failures;
-  lines_.push_back(
-      {.text = LogText(
-           "failed, also listing headless Services, which Kubernetes before 1.31 requires", why)});
-  ListWithSelection(now);
+  Log(spdlog::level::info,
+      "failed, also listing headless Services, which Kubernetes before 1.31 requires", why);
+  ListAgain(from_);
+  not_before_ = now;
   return true;
 }
 
@@ -342,13 +340,9 @@ bool Reflector::WithoutFieldSelector(const std::string& why, Clock::time_point n
 bool Reflector::WithBetaServiceCidrs(Clock::time_point now) {
   if (resource_ != Resource::kServiceCidrs || watching_) return false;
   options_.selection.beta_service_cidrs = !options_.selection.beta_service_cidrs;
-  ListWithSelection(now);
-  return options_.selection.beta_service_cidrs;
-}
-
-void Reflector::ListWithSelection(Clock::time_point now) {
   ListAgain(from_);
   not_before_ = now;
+  return options_.selection.beta_service_cidrs;
 }
 
 void Reflector::Fail(const std::string& why, Clock::time_point now,
@@ -364,12 +358,12 @@ void Reflector::Fail(const std::string& why, Clock::time_point now,
   }
   not_before_ = now + wait;
 
-  facts_.last_error = absl::StrCat(Subject(), " failed: ", why);
+  facts_.last_error = absl::StrCat(watching_ ? "watch of " : "list of ",
+                                   std::string(ResourceName(resource_)), " failed: ", why);
   if (facts_.last_error == reported_ && now - reported_at_ < kLogAgain) return;
   reported_ = facts_.last_error;
   reported_at_ = now;
-  lines_.push_back(
-      {.warning = true, .text = LogText("failed, retrying in " + SecondsText(wait), why)});
+  Log(spdlog::level::warn, "failed, retrying in " + SecondsText(wait), why);
 }
 
 void Reflector::Succeeded(Clock::time_point now) {
@@ -377,24 +371,15 @@ void Reflector::Succeeded(Clock::time_point now) {
   facts_.last_error.clear();
   reported_.clear();
   if (failures_in_a_row_ == 0) return;
-  lines_.push_back(
-      {.text = absl::StrFormat("watch recovered resource=%s failures=%d duration=%s",
-                               std::string(ResourceName(resource_)), failures_in_a_row_,
-                               SecondsText(now - failing_since_))});
+  spdlog::info("watch recovered resource={} failures={} duration={}", ResourceName(resource_),
+               failures_in_a_row_, SecondsText(now - failing_since_));
   failures_in_a_row_ = 0;
 }
 
-std::string Reflector::Subject() const {
-  return absl::StrCat(watching_ ? "watch of " : "list of ", std::string(ResourceName(resource_)));
+void Reflector::Log(spdlog::level::level_enum level, const std::string& event,
+                    const std::string& why) const {
+  spdlog::log(level, "{} {} resource={} error={}", watching_ ? "watch" : "list", event,
+              ResourceName(resource_), api::LogValue(why));
 }
-
-// A log line about a problem of the current request.
-std::string Reflector::LogText(const std::string& event, const std::string& why) const {
-  return absl::StrCat(watching_ ? "watch " : "list ", event,
-                      " resource=", std::string(ResourceName(resource_)),
-                      " error=", api::LogValue(why));
-}
-
-std::vector<Reflector::Line> Reflector::TakeLines() { return std::exchange(lines_, {}); }
 
 }  // namespace svcmap::kube

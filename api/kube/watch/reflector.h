@@ -21,6 +21,8 @@
 // Versions are opaque strings and are never compared.
 #pragma once
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -93,10 +95,6 @@ class Reflector {
     uint64_t max_bytes = 0;
     uint64_t max_items = 0;
   };
-  struct Line {  // A line for the log.
-    bool warning = false;
-    std::string text;
-  };
 
   Reflector(Resource resource, ListWatchOptions options, Mirror& mirror,
             Backoff::Random random = Backoff::SeededRandom());
@@ -127,7 +125,6 @@ class Reflector {
   void Unreadable(const absl::Status& error, Clock::time_point now);
 
   const ListWatchFacts& facts() const { return facts_; }
-  std::vector<Line> TakeLines();
 
  private:
   // Required version of a list.
@@ -146,12 +143,11 @@ class Reflector {
   void Expired(const std::string& why, From next, Clock::time_point now);
   bool WithoutFieldSelector(const std::string& why, Clock::time_point now);
   bool WithBetaServiceCidrs(Clock::time_point now);
-  void ListWithSelection(Clock::time_point now);  // After a change of the selection. Does not wait.
   // Counts and logs a failure and sets the time of the next request.
   void Fail(const std::string& why, Clock::time_point now, std::chrono::seconds retry_after = {});
   void Succeeded(Clock::time_point now);
-  std::string Subject() const;  // "watch of services"
-  std::string LogText(const std::string& event, const std::string& why) const;
+  // Logs a problem of the current request.
+  void Log(spdlog::level::level_enum level, const std::string& event, const std::string& why) const;
 
   const Resource resource_;
   ListWatchOptions options_;  // Requests that the server rejects change page size and selection.
@@ -175,7 +171,6 @@ class Reflector {
   Clock::time_point list_requested_;
 
   ListWatchFacts facts_;
-  std::vector<Line> lines_;
   uint64_t failures_in_a_row_ = 0;
   Clock::time_point failing_since_;
   int refused_lists_ = 0;  // Consecutive lists that ended with 403 or 404.

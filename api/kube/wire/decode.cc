@@ -142,23 +142,23 @@ absl::StatusOr<ListPage> DecodeList(Resource resource, std::string_view body, ui
   ListPage page;
   FieldReader fields(*raw);
   while (fields.Next()) {
-    if (fields.number() == wire::List::kMetadataFieldNumber) {
+    if (fields.IsBytes(wire::List::kMetadataFieldNumber)) {
       wire::ListMeta metadata;
-      if (!ParseWire(fields.value(), metadata)) {
+      if (!ParseWire(fields.bytes(), metadata)) {
         return WireError(resource, "metadata", "cannot be decoded");
       }
       page.resource_version = metadata.resource_version();
       page.continue_token = metadata.continue_();
-    } else if (fields.number() == wire::List::kItemsFieldNumber) {
+    } else if (fields.IsBytes(wire::List::kItemsFieldNumber)) {
       if (page.items.size() >= max_items) {
         return absl::ResourceExhaustedError(
             absl::StrCat("the page has more than ", max_items, " objects"));
       }
       const auto error =
-          ReadObject(resource, fields.value(), /*whole=*/true, page.items.emplace_back());
+          ReadObject(resource, fields.bytes(), /*whole=*/true, page.items.emplace_back());
       if (error) {
         return WireError(resource,
-                         absl::StrCat("at byte ", fields.value().data() - body.data(), ": items[",
+                         absl::StrCat("at byte ", fields.bytes().data() - body.data(), ": items[",
                                       page.items.size() - 1, "]"),
                          *error);
       }
@@ -209,35 +209,27 @@ absl::StatusOr<WatchEvent> DecodeEvent(Resource resource, std::string_view frame
 }
 
 absl::Status WatchDecoder::Feed(std::string_view bytes, std::vector<WatchEvent>& events) {
+  constexpr size_t kPrefix = 4;  // The length of the event, in big-endian order.
   pending_ += bytes;
   std::string_view rest = pending_;
-  while (true) {
-    std::string_view frame;
-    const absl::StatusOr<bool> cut = Cut(rest, frame);
-    if (!cut.ok()) return cut.status();
-    if (!*cut) break;
-    absl::StatusOr<WatchEvent> event = DecodeEvent(resource_, frame);
+  while (rest.size() >= kPrefix) {
+    size_t size = 0;
+    for (const char byte : rest.substr(0, kPrefix)) {
+      size = size << 8 | static_cast<unsigned char>(byte);
+    }
+    if (size > kMaxObjectBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(std::string(ResourceName(resource_)),
+                                                       ": an event is longer than ",
+                                                       kMaxObjectBytes >> 20, " MiB"));
+    }
+    if (rest.size() - kPrefix < size) break;
+    absl::StatusOr<WatchEvent> event = DecodeEvent(resource_, rest.substr(kPrefix, size));
     if (!event.ok()) return event.status();
     events.push_back(*std::move(event));
+    rest.remove_prefix(kPrefix + size);
   }
   pending_.erase(0, pending_.size() - rest.size());
   return absl::OkStatus();
-}
-
-// An event has a prefix of four bytes with its length, in big-endian order.
-absl::StatusOr<bool> WatchDecoder::Cut(std::string_view& rest, std::string_view& frame) const {
-  if (rest.size() < 4) return false;
-  size_t size = 0;
-  for (const char byte : rest.substr(0, 4)) size = size << 8 | static_cast<unsigned char>(byte);
-  if (size > kMaxObjectBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(std::string(ResourceName(resource_)),
-                                                     ": an event is longer than ",
-                                                     kMaxObjectBytes >> 20, " MiB"));
-  }
-  if (rest.size() - 4 < size) return false;
-  frame = rest.substr(4, size);
-  rest.remove_prefix(4 + size);
-  return true;
 }
 
 }  // namespace svcmap::kube

@@ -79,9 +79,6 @@ class WatchDecoder {
   absl::Status Feed(std::string_view bytes, std::vector<WatchEvent>& events);
 
  private:
-  // Removes the next event from the front of `rest`. Returns false if the event is incomplete.
-  absl::StatusOr<bool> Cut(std::string_view& rest, std::string_view& frame) const;
-
   const Resource resource_;
   std::string pending_;  // The start of an incomplete event.
 };

@@ -268,11 +268,11 @@ TEST(CliWaitTest, AnAgentThatComesUpLater) {
 
 TEST(CliWaitTest, NoAgentAtAll) {
   const std::string address = "unix://" + FreshSocketPath();
-  const CtlResult result = Ctl({"wait", "--timeout", "150ms", "--address", address});
+  const CtlResult result = Ctl({"wait", "--timeout", "2s", "--address", address});
   EXPECT_EQ(result.code, 5);
   EXPECT_EQ(
       result.err,
-      absl::StrCat("error: wait --for serving: timed out after 150ms; cannot reach the agent at ",
+      absl::StrCat("error: wait --for serving: timed out after 2s; cannot reach the agent at ",
                    address, ": No such file or directory\n"));
 }
 

@@ -13,10 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "api/cli/commands.h"
 #include "api/cli/fd_output.h"
 #include "api/cli/message_text.h"
-#include "api/cli/migrate.h"
-#include "api/cli/status.h"
 #include "api/cli/table.h"
 #include "api/manifests/json_text.h"
 #include "google/protobuf/descriptor.h"

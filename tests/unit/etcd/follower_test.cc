@@ -9,8 +9,10 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "svcmap/v1/control.pb.h"
+#include "tests/support/log_capture.h"
 #include "tests/unit/etcd/fake_store.h"
 
 namespace svcmap::etcd::test {
@@ -144,12 +146,14 @@ class FollowerTest : public ::testing::Test {
     for (const auto& batch : Batches()) changes.insert(changes.end(), batch.begin(), batch.end());
     return changes;
   }
+  // Returns the new log lines.
   std::string Log() {
-    std::string log;
-    for (const Follower::Line& line : follower_->TakeLines()) log += line.text + "\n";
-    return log;
+    const std::string log = log_.Text();
+    return log.substr(std::exchange(seen_log_, log.size()));
   }
 
+  svcmap::testing::LogCapture log_;
+  size_t seen_log_ = 0;  // Size of the text that Log() has returned.
   FollowerOptions options_;
   std::unique_ptr<FakeStore> store_;
   std::unique_ptr<Mirror> mirror_;
@@ -475,7 +479,8 @@ TEST_F(FollowerTest, FailuresAreLoggedOnceAndUseAnotherEndpoint) {
   }
   EXPECT_EQ(longest, milliseconds(7500));  // Of 10 s.
   EXPECT_EQ(Log(),
-            "reading from etcd failed, retrying, rules stay in effect error=\"m1:2379: connection "
+            "warning: reading from etcd failed, retrying, rules stay in effect error=\"m1:2379: "
+            "connection "
             "refused\"\n");
   UntilWatch();
   EXPECT_THAT(Log(), HasSubstr("reading from etcd succeeds again"));

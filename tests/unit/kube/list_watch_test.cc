@@ -14,6 +14,7 @@
 #include "api/kube/watch/reflector.h"
 #include "api/source/mirror.h"
 #include "svcmap/v1/control.pb.h"
+#include "tests/support/log_capture.h"
 
 namespace svcmap::kube::test {
 namespace {
@@ -106,11 +107,11 @@ class ReflectorTest : public ::testing::Test {
     ASSERT_THAT(Next(), StartsWith("watch "));
     Lines();
   }
+  // Returns the new log lines as "level: message".
   std::vector<std::string> Lines() {
-    std::vector<std::string> lines;
-    for (Reflector::Line& line : reflector_->TakeLines()) {
-      lines.push_back((line.warning ? "W " : "I ") + line.text);
-    }
+    std::vector<std::string> lines = log_.Lines();
+    lines.erase(lines.begin(),
+                lines.begin() + static_cast<ptrdiff_t>(std::exchange(seen_lines_, lines.size())));
     return lines;
   }
   // Returns the names of the Services in the mirror.
@@ -126,6 +127,8 @@ class ReflectorTest : public ::testing::Test {
     return names;
   }
 
+  testing::LogCapture log_;
+  size_t seen_lines_ = 0;  // Lines that Lines() has returned.
   Mirror mirror_;
   double random_ = 0;
   std::string base_;
@@ -144,7 +147,8 @@ TEST_F(ReflectorTest, TheFirstListIsOfTheNewestStateAndTheWatchGoesOnFromIt) {
   now_ += milliseconds(20);
   Page({Named("a", "3"), Named("b", "4")}, "5");
   EXPECT_THAT(Stored(), ElementsAre("a", "b"));
-  EXPECT_THAT(Lines(), ElementsAre("I listed resource=services count=2 duration=20ms version=5"));
+  EXPECT_THAT(Lines(),
+              ElementsAre("info: listed resource=services count=2 duration=20ms version=5"));
   EXPECT_TRUE(reflector_->facts().listed);
 
   EXPECT_EQ(Next(), "watch &watch=1&allowWatchBookmarks=true&resourceVersion=5&timeoutSeconds=300");
@@ -334,7 +338,7 @@ TEST_F(ReflectorTest, AWatchThatEndsAtOnceWithoutAnObjectIsAFailure) {
   Event(Bookmark("7"));
   now_ += milliseconds(5);
   reflector_->WatchEnded(now_);
-  EXPECT_THAT(Lines(), ElementsAre("W watch failed, retrying in 0.4s resource=services "
+  EXPECT_THAT(Lines(), ElementsAre("warning: watch failed, retrying in 0.4s resource=services "
                                    "error=\"the watch ended after 5ms without events\""));
   EXPECT_THAT(Next(), HasSubstr("resourceVersion=7&"));
   EXPECT_EQ(waited().count(), 400);
@@ -348,7 +352,7 @@ TEST_F(ReflectorTest, AConnectionLostResumesTheWatch) {
   StartWatching();
   Event(Change(Type::kModified, "web", "6"));
   Break("https://10.96.0.1:443: connection reset");
-  EXPECT_THAT(Lines(), ElementsAre("W watch failed, retrying in 0.4s resource=services "
+  EXPECT_THAT(Lines(), ElementsAre("warning: watch failed, retrying in 0.4s resource=services "
                                    "error=\"https://10.96.0.1:443: connection reset\""));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Break("https://10.96.0.1:443: connection refused");
@@ -361,7 +365,8 @@ TEST_F(ReflectorTest, AConnectionLostResumesTheWatch) {
   EXPECT_THAT(reflector_->facts().last_error, HasSubstr("connection refused"));
   EXPECT_THAT(Next(), HasSubstr("&resourceVersion=6&"));
   Event(Bookmark("9"));
-  EXPECT_THAT(Lines(), ElementsAre("I watch recovered resource=services failures=3 duration=2.8s"));
+  EXPECT_THAT(Lines(),
+              ElementsAre("info: watch recovered resource=services failures=3 duration=2.8s"));
   EXPECT_EQ(reflector_->facts().last_error, "");
   EXPECT_THAT(Stored(), ElementsAre("web"));
 }
@@ -377,7 +382,7 @@ TEST_F(ReflectorTest, AVersionThatIsTooOldIsListedAgainWithoutLosingAnything) {
             // The next list must not be older than the latest version that the client received.
             "list &resourceVersion=7");
   EXPECT_EQ(waited().count(), 400);
-  EXPECT_THAT(Lines(), ElementsAre("I watch expired, listing again resource=services "
+  EXPECT_THAT(Lines(), ElementsAre("info: watch expired, listing again resource=services "
                                    "error=\"API server returned 410 Expired: too old: 5 (9)\""));
   EXPECT_THAT(Stored(), ElementsAre("web"));
   Page({Named("other", "8")}, "9");
@@ -461,8 +466,9 @@ TEST_F(ReflectorTest, PermissionsThatAreMissingAreNamed) {
   Reject(forbidden);
   EXPECT_THAT(
       Lines(),
-      ElementsAre("W list failed, retrying in 0.4s resource=endpointslices error=\"not authorized "
-                  "to list endpointslices.discovery.k8s.io: as the server says\""));
+      ElementsAre(
+          "warning: list failed, retrying in 0.4s resource=endpointslices error=\"not authorized "
+          "to list endpointslices.discovery.k8s.io: as the server says\""));
   Use(Resource::kNode);
   StartWatching();
   Reject(forbidden);
@@ -508,9 +514,10 @@ TEST_F(ReflectorTest, S291_OnlyProtobufIsRequestedAndAServerWithoutItIsAFailure)
   Next();
   EXPECT_EQ(request_.request.accept, "application/vnd.kubernetes.protobuf");
   Reject({.code = 406, .reason = "NotAcceptable", .message = "only JSON"});
-  EXPECT_THAT(Lines(),
-              ElementsAre("W list failed, retrying in 0.4s resource=services error=\"API server "
-                          "returned 406 NotAcceptable: only JSON\""));
+  EXPECT_THAT(
+      Lines(),
+      ElementsAre("warning: list failed, retrying in 0.4s resource=services error=\"API server "
+                  "returned 406 NotAcceptable: only JSON\""));
   EXPECT_EQ(Next(), "list &limit=500");
   EXPECT_EQ(waited().count(), 400);
 }

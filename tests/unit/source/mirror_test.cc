@@ -114,7 +114,7 @@ TEST_F(MirrorTest, ChangesComeInTheirOrderAndOnce) {
   Upsert(AService("b", "10.96.0.3"));
   EXPECT_EQ(mirror_.counts().waiting, 3u);
   EXPECT_THAT(Take(), ElementsAre("+b 10.96.0.3", "+node n1", "+a 10.96.0.1"));
-  EXPECT_TRUE(mirror_.AllSent());
+  EXPECT_TRUE(mirror_.SentPosition().has_value());
   EXPECT_THAT(Take(), IsEmpty());
 }
 
@@ -126,7 +126,7 @@ TEST_F(MirrorTest, WhatIsEqualIsNoChange) {
   again.resource_version = "2";
   Upsert(again);
   mirror_.Replace(Resource::kServices, {again});
-  EXPECT_TRUE(mirror_.AllSent());
+  EXPECT_TRUE(mirror_.SentPosition().has_value());
 }
 
 TEST_F(MirrorTest, ARemovalIsReportedToWhomeverWasToldTheObject) {
@@ -191,7 +191,7 @@ TEST_F(MirrorTest, BatchesKeepToTheirSize) {
   const size_t one = mirror_.counts().bytes / 5;
   EXPECT_EQ(Take(2 * one).size(), 2u);
   EXPECT_EQ(Take(3 * one - 1).size(), 2u);
-  EXPECT_FALSE(mirror_.AllSent());
+  EXPECT_FALSE(mirror_.SentPosition().has_value());
   // Take returns at least one change, even if the change exceeds the limit.
   EXPECT_THAT(Take(1), ElementsAre("+e 10.96.0.1"));
 }
@@ -245,7 +245,7 @@ TEST_F(MirrorTest, GroupsThatShareAWaitingObjectAreTakenTogether) {
       mirror.Apply(group, 2);
     }
     std::vector<size_t> batches;
-    while (!mirror.AllSent()) batches.push_back(mirror.TakeChanges(1, kNoLimit).size());
+    while (!mirror.SentPosition()) batches.push_back(mirror.TakeChanges(1, kNoLimit).size());
     EXPECT_EQ(batches, merge.batches);
   }
 }
@@ -323,7 +323,7 @@ TEST_F(MirrorTest, ASnapshotIsEverythingSlicesBeforeServices) {
     EXPECT_EQ(mirror_.counts().waiting, 4u);
     EXPECT_THAT(Take(), ElementsAre("+node n1", "+slice web-1 10.1.0.1", "+web 10.96.0.1",
                                     "+cidr kubernetes"));
-    EXPECT_TRUE(mirror_.AllSent());
+    EXPECT_TRUE(mirror_.SentPosition().has_value());
   }
 }
 
@@ -418,12 +418,12 @@ TEST_F(MirrorTest, WritersAndAPushWithSnapshotsAgreeInTheEnd) {
   for (int snapshot = 0; snapshot < 20; ++snapshot) {
     mirror_.StartSnapshot();
     named.emplace();
-    while (!mirror_.AllSent()) apply();
+    while (!mirror_.SentPosition()) apply();
     agent = *std::exchange(named, std::nullopt);
     for (int i = 0; i < 20; ++i) apply();
   }
   for (std::thread& writer : writers) writer.join();
-  while (!mirror_.AllSent()) apply();
+  while (!mirror_.SentPosition()) apply();
 
   std::map<std::string, std::string> wanted;
   mirror_.StartSnapshot();

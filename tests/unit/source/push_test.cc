@@ -86,7 +86,7 @@ class PushTest : public ::testing::Test {
       const std::lock_guard lock(findings_mutex_);
       findings_.push_back(finding);
     };
-    push_ = Push::Start(options, mirror);
+    push_ = std::make_unique<Push>(options, mirror);
   }
   // Starts a Push with these Services, and waits until the agent has acknowledged them.
   void Sync(std::vector<Item> services) {
@@ -108,7 +108,7 @@ class PushTest : public ::testing::Test {
   bool Settled() {
     return WaitUntil([this] {
       const PushFacts facts = push_->facts();
-      return facts.synced && facts.in_flight == 0 && mirror_.AllSent();
+      return facts.synced && facts.in_flight == 0 && mirror_.SentPosition();
     });
   }
 
