@@ -79,24 +79,6 @@ void WarnAboutForeignTables(nft::Kernel& kernel, const nft::TableSpecs& tables) 
   }
 }
 
-// Returns the loopback addresses on which nodePorts accept connections.
-std::vector<IpAddress> LocalhostAddresses(const DaemonOptions& options) {
-  std::vector<IpAddress> listed = proxy::ListedLoopbackAddresses(options.node_port_addresses);
-  if (options.localhost_node_ports && listed.empty()) {
-    spdlog::warn(
-        "the feature gate {} and the flag --localhost-nodeports have no effect unless "
-        "nodePortAddresses contains \"localhost\" or a loopback CIDR with 127.0.0.1 or ::1",
-        kLocalhostNodePortsGate);
-  } else if (!options.localhost_node_ports && !listed.empty()) {
-    spdlog::warn(
-        "loopback addresses in nodePortAddresses have no effect without the feature gate {} or the "
-        "flag --localhost-nodeports",
-        kLocalhostNodePortsGate);
-    listed.clear();
-  }
-  return listed;
-}
-
 // SVCMAP_TEST_KUBE_PROXY_ABSENCE_MS shortens the wait of 30 s in tests. Do not set this variable in
 // production.
 std::chrono::milliseconds AbsenceOfKubeProxy() {
@@ -156,7 +138,10 @@ absl::Status Agent::Open(proxy::SavedObjects& saved) {
 absl::StatusOr<proxy::Received> Agent::Adopt(const proxy::SavedObjects& saved) {
   proxy::ReconcilerOptions options{options_.node_name, options_.node_port_addresses,
                                    options_.ruleset, options_.reset_stale_tcp};
-  const std::vector<IpAddress> localhost = LocalhostAddresses(options_);
+  std::vector<IpAddress> localhost;
+  if (options_.localhost_node_ports) {
+    localhost = proxy::ListedLoopbackAddresses(options_.node_port_addresses);
+  }
   for (const IpAddress& address : localhost) {
     options.localhost_node_ports[Index(address.family())] = true;
   }

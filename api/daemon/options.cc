@@ -141,9 +141,10 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
                  "Node addresses that accept node ports: a comma-separated list of CIDRs and the "
                  "keywords \"primary\", \"localhost\" and \"all\"")
       ->capture_default_str();
-  app.add_flag("--localhost-nodeports", options.localhost_node_ports,
-               "Accept TCP node ports on 127.0.0.1 and ::1 if --nodeport-addresses contains "
-               "\"localhost\" or a CIDR of loopback addresses");
+  app.add_flag(
+      "!--no-localhost-nodeports", options.localhost_node_ports,
+      "Do not accept node ports on 127.0.0.1 and ::1, even if --nodeport-addresses contains "
+      "\"localhost\" or a CIDR of loopback addresses");
   app.add_flag("!--no-external-ips", options.external_ips, "Ignore spec.externalIPs of Services");
   app.add_option("--state-dir", options.state_dir,
                  "Directory for the last accepted state, which is restored after a restart; an "
@@ -234,7 +235,7 @@ ParsedOptions ParseDaemonOptions(int argc, char** argv) {
       const auto external_ips = gates.find(kExternalIpsGate);
       if (external_ips != gates.end() && !external_ips->second) options.external_ips = false;
       const auto localhost = gates.find(kLocalhostNodePortsGate);
-      if (localhost != gates.end() && localhost->second) options.localhost_node_ports = true;
+      if (localhost != gates.end() && !localhost->second) options.localhost_node_ports = false;
       if (options.node_name.empty()) options.node_name = c.hostname_override;
       if (app.count("-v") == 0) options.verbosity = VerbosityOf(c.logging.verbosity);
       for (const char* flag : kFlagsOfTheFile) {

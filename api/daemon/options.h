@@ -29,7 +29,7 @@ struct DaemonOptions {
   std::optional<bool> repeat_lookups;
   proxy::NodePortAddresses node_port_addresses;
   // True if nodePorts accept connections on the loopback addresses in `node_port_addresses`.
-  bool localhost_node_ports = false;
+  bool localhost_node_ports = true;
   bool reset_stale_tcp = false;  // True if TCP connections to removed endpoints are reset.
   bool external_ips = true;      // True if spec.externalIPs is programmed (S-6).
   std::string state_dir = kDefaultStateDir;         // If empty, no state is saved.

@@ -219,7 +219,7 @@ const Catalogue& AllMetrics() {
               "Total number of new connections to a Service port by destination. Absent without "
               "--service-counters",
               {"namespace", "name", "port", "protocol", "destination"}),
-      // Metrics of connections to nodePorts on loopback addresses (--localhost-nodeports).
+      // Metrics of connections to nodePorts on loopback addresses.
       Gauge("svcmap_localhost_nodeport_connections",
             "Number of connections to nodePorts on 127.0.0.1 and ::1. Absent if "
             "localhost nodePorts are disabled"),

@@ -95,13 +95,7 @@ TEST_F(ConfigTest, S108_S112_S113_KeywordsOfNodePortAddresses) {
       EXPECT_EQ(server_at(kNode), c.first ? "pod-a" : "");
       EXPECT_EQ(server_at(kNodeSecond), c.second ? "pod-a" : "");
     }
-    const bool warned =
-        agent().log().find("have no effect without the feature gate KubeProxyNFTablesLocalhost") !=
-        std::string::npos;
-    EXPECT_EQ(warned, c.setting.find("localhost") != std::string::npos) << agent().log();
   }
-  ASSERT_OK(world()->RestartAgent({"--localhost-nodeports", "--nodeport-addresses", "all"}));
-  EXPECT_THAT(agent().log(), HasSubstr("flag --localhost-nodeports have no effect unless"));
 }
 
 // Runs svcmapd in a separate namespace without traffic.

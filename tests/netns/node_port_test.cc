@@ -240,8 +240,7 @@ TEST_P(MarkTest, S99_TheMarkBitIsClearedAndTheOthersSurvive) {
 // Tests of TCP nodePorts on 127.0.0.1 and ::1, which svcmapd forwards itself.
 
 constexpr uint16_t kAgentMetricsPort = 10249;
-const std::vector<std::string> kLocalhostFlags = {"--localhost-nodeports", "--nodeport-addresses",
-                                                  "primary,localhost"};
+const std::vector<std::string> kLocalhostFlags = {"--nodeport-addresses", "primary,localhost"};
 const Address kLoopbackOfNode = {"127.0.0.1", "::1"};
 
 class LocalhostTest : public ServiceFamilyTest {
@@ -289,13 +288,12 @@ TEST_P(LocalhostTest, S113_LocalAndRemoteEndpoints) {
 
 using LocalhostOffTest = ServiceTest;
 
-// Without the feature gate, with "all", or with "primary" there is no socket.
+// There is no socket with "primary", with "all", or if the flag disables it.
 TEST_F(LocalhostOffTest, S113_DisabledByDefault) {
   const std::vector<std::vector<std::string>> cases = {
       {},
-      {"--nodeport-addresses", "primary,localhost"},
-      {"--localhost-nodeports"},
-      {"--localhost-nodeports", "--nodeport-addresses", "all"}};
+      {"--nodeport-addresses", "all"},
+      {"--no-localhost-nodeports", "--nodeport-addresses", "primary,localhost"}};
   for (const std::vector<std::string>& flags : cases) {
     ASSERT_OK(world()->RestartAgent(flags));
     ASSERT_OK(

@@ -78,6 +78,7 @@ TEST(DaemonOptionsTest, S64_S69_OneClusterCidrOfEachFamily) {
   EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,10.245.0.0/16"}).status().message(),
             "--cluster-cidr: Invalid value: \"10.245.0.0/16\": must have at most one CIDR per IP "
             "family; this is the second IPv4 CIDR");
+  EXPECT_FALSE(ParseDetectLocal({.cluster_cidr = "10.244.0.0/16,"}).ok());
   EXPECT_EQ(ParseDetectLocal({.cluster_cidr = "pods"}).status().message(),
             "--cluster-cidr: Invalid value: \"pods\": must be a CIDR, such as \"10.244.0.0/16\"");
 }
@@ -121,7 +122,7 @@ TEST(DaemonOptionsTest, S6_S90_S113_S258_S297_EachSwitchNeedsItsFlag) {
       {"--service-counters", [](const DaemonOptions& o) { return o.ruleset.count_connections; }},
       {"--bind-address-hard-fail", [](const DaemonOptions& o) { return o.bind_address_hard_fail; }},
       {"--reset-stale-tcp", [](const DaemonOptions& o) { return o.reset_stale_tcp; }},
-      {"--localhost-nodeports", [](const DaemonOptions& o) { return o.localhost_node_ports; }},
+      {"--no-localhost-nodeports", [](const DaemonOptions& o) { return !o.localhost_node_ports; }},
       {"--no-external-ips", [](const DaemonOptions& o) { return !o.external_ips; }},
   };
   for (const auto& [flag, is_on] : switches) {
@@ -221,14 +222,14 @@ TEST_F(ConfigFileTest, S6_S316_AFeatureGateDisablesExternalIps) {
                    .external_ips);
 }
 
-TEST_F(ConfigFileTest, S113_S316_AFeatureGateEnablesNodePortsOnLoopbackAddresses) {
+TEST_F(ConfigFileTest, S113_S316_AFeatureGateDisablesNodePortsOnLoopbackAddresses) {
+  const std::string on = File("featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}\n");
+  EXPECT_TRUE(Parse({"--config", on}).localhost_node_ports);
+  EXPECT_FALSE(Parse({"--no-localhost-nodeports", "--config", on}).localhost_node_ports);
   const DaemonOptions options =
-      Parse({"--config", File("featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}\n")});
-  EXPECT_TRUE(options.localhost_node_ports);
+      Parse({"--config", File("featureGates: {KubeProxyNFTablesLocalhostNodePorts: false}\n")});
+  EXPECT_FALSE(options.localhost_node_ports);
   EXPECT_THAT(options.config->findings, ::testing::IsEmpty());
-  const std::string off = File("featureGates: {KubeProxyNFTablesLocalhostNodePorts: false}\n");
-  EXPECT_FALSE(Parse({"--config", off}).localhost_node_ports);
-  EXPECT_TRUE(Parse({"--localhost-nodeports", "--config", off}).localhost_node_ports);
 }
 
 TEST_F(ConfigFileTest, S293ToS307_TheFileSaysWhatTheFlagsSay) {
