@@ -203,10 +203,31 @@ absl::StatusOr<ConvertedChange> ConvertRemoval(const v1::ObjectRef& ref) {
 }
 
 v1::ResultCode ToProto(proxy::FindingCode code) {
-  // Both enumerations have the same order, and v1::ResultCode also has an unspecified code.
-  static_assert(static_cast<int>(proxy::FindingCode::kInvalid) + 1 == v1::INVALID &&
-                static_cast<int>(proxy::FindingCode::kOmitted) + 1 == v1::OMITTED);
-  return static_cast<v1::ResultCode>(static_cast<int>(code) + 1);
+  switch (code) {
+    case proxy::FindingCode::kInvalid:
+      return v1::INVALID;
+    case proxy::FindingCode::kRequired:
+      return v1::REQUIRED;
+    case proxy::FindingCode::kUnsupported:
+      return v1::UNSUPPORTED;
+    case proxy::FindingCode::kDuplicate:
+      return v1::DUPLICATE;
+    case proxy::FindingCode::kTooMany:
+      return v1::TOO_MANY;
+    case proxy::FindingCode::kForbidden:
+      return v1::FORBIDDEN;
+    case proxy::FindingCode::kLimit:
+      return v1::LIMIT;
+    case proxy::FindingCode::kUnreadable:
+      return v1::UNREADABLE;
+    case proxy::FindingCode::kNotStored:
+      return v1::NOT_STORED;
+    case proxy::FindingCode::kKernelRejected:
+      return v1::KERNEL_REJECTED;
+    case proxy::FindingCode::kOmitted:
+      return v1::OMITTED;
+  }
+  return v1::RESULT_CODE_UNSPECIFIED;
 }
 
 v1::ObjectResult ToProto(const proxy::Finding& finding) {
