@@ -2,6 +2,7 @@
 // state immediately, writes only differences, and does not affect clients.
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <iostream>
 #include <random>
 #include <thread>
@@ -228,8 +229,9 @@ TEST_F(SavedStateTest, S330_CleanUpRemovesOurTwoTablesAndNoOthers) {
   ExpectNoInterruption();
 }
 
-// Kills the agent at random moments under traffic and updates. The restarted agent has the accepted
-// state, and no connection to an unchanged Service fails.
+// Kills the agent at random moments under traffic and updates. A third of the restarted agents has
+// only its saved state, and a third has only a controller. Then the kernel has the accepted state,
+// and no connection to an unchanged Service fails.
 //
 // SVCMAP_CRASHES=1000 sets the number of crashes (default: 20).
 // SVCMAP_SEED=17 sets the seed for the moments, changes and controller actions (default: random).
@@ -369,6 +371,7 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption
                        SteadyTraffic::Start(client().netns(), SteadyTargets(*world())));
   int alone = 0;
   int early = 0;
+  int without_state = 0;
   for (int64_t crash = 1; crash <= crashes; ++crash) {
     SCOPED_TRACE(absl::StrCat("crash ", crash));
     {
@@ -383,6 +386,11 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption
       ASSERT_OK(churned) << agent().log();
       world()->agent.reset();
     }
+    const int what = below(3);
+    if (what == 1) {
+      ++without_state;
+      std::filesystem::remove_all(state_folder());
+    }
     // Some runs of the agent last at most 100 ms.
     while (below(4) == 0) {
       ++early;
@@ -391,7 +399,7 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption
       ASSERT_OK(short_lived->Kill());
     }
     ASSERT_OK(StartAgent());
-    if (below(3) == 0) {
+    if (what == 0) {
       ++alone;
     } else {
       ASSERT_OK(controller.Snapshot(agent(), constant_));
@@ -406,7 +414,8 @@ TEST_F(CrashTest, S332_S342_KilledAtAnyMomentItComesBackAndThereIsNoInterruption
   const TrafficReport report = traffic->Stop();
   EXPECT_OK(report.Check());
   std::cout << crashes << " crashes and " << early << " at the start, " << alone
-            << " without a controller afterwards; " << controller.batches() << " batches\n"
+            << " without a controller afterwards, " << without_state
+            << " with an empty state directory; " << controller.batches() << " batches\n"
             << report.ToString();
 }
 
