@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -139,8 +140,10 @@ PushOptions PushOptionsOf(const AgentOptions& options, const std::string& name) 
 api::Catalogue WithPushMetrics(const std::string& prefix, api::Catalogue metrics) {
   using api::Counter;
   using api::Gauge;
+  // Never destroyed, because catalogues refer to the names.
+  static auto& names = *new std::deque<std::string>();
   const auto name = [&](const char* rest) -> std::string_view {
-    return *new std::string(prefix + rest);
+    return names.emplace_back(prefix + rest);
   };
   const api::Catalogue push = {
       Gauge(name("objects"), "Number of cached objects of all resources"),
