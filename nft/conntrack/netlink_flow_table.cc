@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "nft/base/status.h"
@@ -26,10 +27,14 @@ constexpr size_t kDeletionsPerSend = 64;
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
     std::span<const FlowKind> kinds, uint64_t max_entries,
     const std::function<bool(const Flow&)>& on_flow) {
-  // Opens a new socket for each dump, because the previous socket may still contain responses of an
-  // unfinished dump.
-  absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
-  if (!socket.ok()) return socket.status();
+  // Takes the socket, and keeps it only after a complete dump. Otherwise, the socket may contain
+  // responses of an unfinished dump.
+  std::optional<Socket> socket = std::exchange(listings_, std::nullopt);
+  if (!socket) {
+    absl::StatusOr<Socket> opened = Socket::Open(NETLINK_NETFILTER, faults_);
+    if (!opened.ok()) return opened.status();
+    socket = *std::move(opened);
+  }
   const absl::StatusOr<uint32_t> count = Count(*socket);
   if (!count.ok()) return Annotate(count.status(), "count the tracked connections");
 
@@ -66,6 +71,7 @@ absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
     if (status.ok() || listing.cut) {
       flows_ = *count;
       flows_of_kind_ = seen;
+      if (status.ok()) listings_ = std::move(socket);
       return listing;
     }
     if (!absl::IsUnavailable(status)) return Annotate(status, "list the tracked connections");

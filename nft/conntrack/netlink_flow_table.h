@@ -30,9 +30,10 @@ class NetlinkFlowTable : public FlowTable {
   uint64_t flows_ = 0;
   std::array<uint64_t, kFlowKinds> flows_of_kind_ = {};
   bool filter_unsupported_ = false;
-  // Socket for deletions. Deletions need a separate socket, because a dump may still be in progress
-  // on the other socket.
-  std::optional<Socket> deletions_;
+  // Both sockets stay open: when a netfilter socket is closed, the kernel waits for an RCU grace
+  // period while it holds the mutex for commits of nf_tables (nft_rcv_nl_event in Linux 6.18).
+  // Deletions need a separate socket, because a dump may still be in progress on the other socket.
+  std::optional<Socket> listings_, deletions_;
   uint32_t sequence_ = 1;
 };
 

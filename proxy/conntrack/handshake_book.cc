@@ -12,7 +12,7 @@ void HandshakeBook::Update(const EndpointChanges& changes, Time now) {
 }
 
 std::optional<HandshakeBook::Time> HandshakeBook::due_at() const {
-  if (check_) return Time::min();
+  if (check_) return started_ + wait_;
   if (entries_.empty()) return std::nullopt;
   const auto oldest =
       std::ranges::min_element(entries_, {}, [](const auto& entry) { return entry.second.since; });

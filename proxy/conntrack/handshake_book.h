@@ -28,8 +28,8 @@ class HandshakeBook {
   // How long an address counts as a new endpoint address.
   static constexpr std::chrono::seconds kNew{30};
 
-  // A handshake is deleted `wait` after it was listed first. Without changes, the delay before each
-  // further round grows, up to `last_wait`.
+  // A handshake is deleted `wait` after it was listed first. Rounds start at least `wait` apart.
+  // Without changes, the delay before each further round grows, up to `last_wait`.
   HandshakeBook(std::chrono::milliseconds wait, std::chrono::milliseconds last_wait)
       : wait_(wait), last_wait_(last_wait) {}
 
@@ -62,9 +62,9 @@ class HandshakeBook {
   const std::chrono::milliseconds wait_, last_wait_;
   bool check_ = false;
   std::chrono::milliseconds delay_ = wait_;
-  Time started_;     // Start of the last round.
-  Entries entries_;  // Handshakes that were recorded before this round.
-  Entries listed_;   // Handshakes that were recorded in this round.
+  Time started_ = Time::min();  // Start of the last round.
+  Entries entries_;             // Handshakes that were recorded before this round.
+  Entries listed_;              // Handshakes that were recorded in this round.
   EndpointEvents<IpAddress> added_;
 };
 
