@@ -24,17 +24,20 @@ constexpr size_t kDeletionsPerSend = 64;
 
 }  // namespace
 
+absl::Status NetlinkFlowTable::OpenIfClosed(std::optional<Socket>& socket) {
+  if (socket) return absl::OkStatus();
+  absl::StatusOr<Socket> opened = Socket::Open(NETLINK_NETFILTER, faults_);
+  if (opened.ok()) socket = *std::move(opened);
+  return opened.status();
+}
+
 absl::StatusOr<FlowTable::Listing> NetlinkFlowTable::ForEach(
     std::span<const FlowKind> kinds, uint64_t max_entries,
     const std::function<bool(const Flow&)>& on_flow) {
   // Takes the socket, and keeps it only after a complete dump. Otherwise, the socket may contain
   // responses of an unfinished dump.
   std::optional<Socket> socket = std::exchange(listings_, std::nullopt);
-  if (!socket) {
-    absl::StatusOr<Socket> opened = Socket::Open(NETLINK_NETFILTER, faults_);
-    if (!opened.ok()) return opened.status();
-    socket = *std::move(opened);
-  }
+  if (const absl::Status opened = OpenIfClosed(socket); !opened.ok()) return opened;
   const absl::StatusOr<uint32_t> count = Count(*socket);
   if (!count.ok()) return Annotate(count.status(), "count the tracked connections");
 
@@ -107,14 +110,7 @@ absl::StatusOr<uint32_t> NetlinkFlowTable::Count(Socket& socket) {
 
 FlowTable::Deletion NetlinkFlowTable::Delete(std::span<const Flow> flows) {
   Deletion deletion;
-  if (!deletions_) {
-    absl::StatusOr<Socket> socket = Socket::Open(NETLINK_NETFILTER, faults_);
-    if (!socket.ok()) {
-      deletion.status = socket.status();
-      return deletion;
-    }
-    deletions_ = *std::move(socket);
-  }
+  deletion.status = OpenIfClosed(deletions_);
   while (!flows.empty() && deletion.status.ok()) {
     const auto batch = flows.first(std::min(flows.size(), kDeletionsPerSend));
     DeleteBatch(batch, deletion);

@@ -21,6 +21,7 @@ class NetlinkFlowTable : public FlowTable {
   Deletion Delete(std::span<const Flow> flows) override;
 
  private:
+  absl::Status OpenIfClosed(std::optional<Socket>& socket);
   absl::StatusOr<uint32_t> Count(Socket& socket);
   bool FilterInKernel(std::span<const FlowKind> kinds) const;
   void DeleteBatch(std::span<const Flow> flows, Deletion& deletion);

@@ -43,8 +43,8 @@ void Cleaner::Update(const std::vector<std::pair<std::string, UdpPorts>>& servic
     const bool waiting = !departures_.order().empty();
     const auto now = Clock::now();
     forgotten_ += departures_.Add(changes.left, now);
-    handshakes_.Update(changes, now);
-    due = asleep_ && (udp_.due() || (!waiting && !changes.left.empty()) || changes.any);
+    const bool check = handshakes_.Update(changes, now);
+    due = asleep_ && (udp_.due() || (!waiting && !changes.left.empty()) || check);
   }
   if (due) wake_.notify_one();  // Commits that make no flow stale do not wake the thread.
 }

@@ -5,10 +5,10 @@
 
 namespace svcmap::proxy {
 
-void HandshakeBook::Update(const EndpointChanges& changes, Time now) {
-  check_ |= changes.any;
+bool HandshakeBook::Update(const EndpointChanges& changes, Time now) {
   added_.Add(changes.added, now);
   added_.ForgetUntil(now - kNew);
+  return changes.any && !std::exchange(check_, true);
 }
 
 std::optional<HandshakeBook::Time> HandshakeBook::due_at() const {

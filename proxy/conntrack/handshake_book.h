@@ -33,7 +33,8 @@ class HandshakeBook {
   HandshakeBook(std::chrono::milliseconds wait, std::chrono::milliseconds last_wait)
       : wait_(wait), last_wait_(last_wait) {}
 
-  void Update(const EndpointChanges& changes, Time now);
+  // Returns true if the changes require a round that no earlier call has required.
+  bool Update(const EndpointChanges& changes, Time now);
   // Must be called if handshakes may have become stale.
   void Check() { check_ = true; }
   // Returns the time when a round is due, or nullopt.

@@ -235,6 +235,7 @@ TEST_F(HandshakeBookTest, NothingIsDueWithoutAChange) {
   EXPECT_FALSE(book_.Start(now_));
 }
 
+// For example, 300 ms are enough for the handshake with a slow endpoint.
 TEST_F(HandshakeBookTest, S242_AHandshakeIsDeletedAfterItWasListedTwice) {
   book_.Check();
   EXPECT_THAT(Round({one_}), IsEmpty());
@@ -246,7 +247,6 @@ TEST_F(HandshakeBookTest, S242_AHandshakeIsDeletedAfterItWasListedTwice) {
   EXPECT_EQ(book_.due_at(), std::nullopt);
 }
 
-// For example, 300 ms are enough for the handshake with a slow endpoint.
 TEST_F(HandshakeBookTest, S242_RoundsStartAtLeastOneSecondApart) {
   book_.Check();
   EXPECT_THAT(Round({one_}), IsEmpty());
@@ -260,6 +260,14 @@ TEST_F(HandshakeBookTest, S242_RoundsStartAtLeastOneSecondApart) {
   EXPECT_EQ(book_.due_at(), now_ + milliseconds(1000));
   Wait(1000);
   EXPECT_THAT(Round({two}), ElementsAre(two));
+}
+
+TEST_F(HandshakeBookTest, OnlyTheFirstChangeRequiresARound) {
+  EXPECT_FALSE(book_.Update({.any = false}, now_));
+  EXPECT_TRUE(book_.Update({.any = true}, now_));
+  EXPECT_FALSE(book_.Update({.any = true}, now_));
+  Round({});
+  EXPECT_TRUE(book_.Update({.any = true}, now_));
 }
 
 TEST_F(HandshakeBookTest, AHandshakeThatWasRepliedIsForgotten) {
