@@ -352,7 +352,7 @@ Phase Loop::CurrentPhase(const Schedule::Work& work) const {
   return PhaseOf({.received = received_,
                   .programmed = programmed_,
                   .tables = work.tables,
-                  .commit_failed = schedule_.failed_commits() > 0,
+                  .plan_failed = schedule_.failed_commits() > 0,
                   .suspects = work.suspects});
 }
 

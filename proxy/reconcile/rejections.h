@@ -54,7 +54,7 @@ class Rejections {
   void Reject(const DirtyService& service, const std::string& reason);
   bool Isolate(SyncPlan& sync_plan, const nft::ApplyResult& result, const Applied& applied);
 
-  // Number of consecutive rejections. Temporary errors count only for rewrites.
+  // Number of consecutive rejections. Temporary errors do not count.
   int consecutive_ = 0;
   size_t service_limit_ = SIZE_MAX;
   absl::flat_hash_set<std::string> rejected_;

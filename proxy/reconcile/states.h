@@ -11,7 +11,7 @@ namespace svcmap::proxy {
 
 // How much of the desired state this run has received, in increasing order.
 enum class Received : uint8_t {
-  kNothing,  // No object, and no table with a marker of a previous run. Empty tables are created.
+  kNothing,  // No object, and no table with Services of a previous run. Empty tables are created.
   kPartial,  // A part of the first snapshot, in this run or in a previous one.
   // No complete state. The rules of the previous run stay in effect, and nothing is written to the
   // kernel.
@@ -58,7 +58,7 @@ enum class TableState : uint8_t {
 // The agent's current activity.
 enum class Phase : uint8_t {
   kHolding,    // Keeps the previous run's rules in effect until it receives a complete state.
-  kRetrying,   // Retries a commit that has failed.
+  kRetrying,   // Retries a plan that has failed.
   kWaiting,    // Has received nothing, or only a part of its first snapshot.
   kRewriting,  // Reads the tables and writes the differences, or replaces the tables.
   kRepairing,  // Checks and repairs rows that another process may have changed.
@@ -72,14 +72,14 @@ struct Situation {
   // kernel.
   Received programmed = Received::kNothing;
   TableState tables = TableState::kUnverified;
-  bool commit_failed = false;  // The last commit has failed.
-  bool suspects = false;       // Rows are suspect.
+  bool plan_failed = false;  // The last plan has failed.
+  bool suspects = false;     // Rows are suspect.
 };
 
 // Returns the first phase in the order of the enumeration that matches the situation.
 constexpr Phase PhaseOf(const Situation& situation) {
   if (situation.received == Received::kPreviousRules) return Phase::kHolding;
-  if (situation.commit_failed) return Phase::kRetrying;
+  if (situation.plan_failed) return Phase::kRetrying;
   if (situation.received <= Received::kPartial) return Phase::kWaiting;
   if (situation.tables != TableState::kCurrent) return Phase::kRewriting;
   if (situation.suspects) return Phase::kRepairing;

@@ -181,7 +181,9 @@ class SvcmapProcess final : public Svcmap {
       if (!response.has_ack()) continue;
       const v1::Ack& ack = response.ack();
       if (ack.outcome() == v1::FAILED) return absl::InternalError(ack.error());
-      if (ack.results_size() > 0) return absl::InternalError(ack.results(0).message());
+      for (const v1::ObjectResult& result : ack.results()) {
+        if (result.severity() != v1::WARNING) return absl::InternalError(result.message());
+      }
       if (ack.number() >= number) return ack;
     }
     return Broken("acknowledges nothing");

@@ -309,13 +309,13 @@ TEST(StatesTest, ThePhaseIsTheFirstThatMatches) {
        }),
        Phase::kRewriting},
       {with([](Situation& s) {
-         s.commit_failed = true;
+         s.plan_failed = true;
          s.tables = TableState::kUnverified;
        }),
        Phase::kRetrying},
       {with([](Situation& s) {
          s.received = Received::kPreviousRules;
-         s.commit_failed = true;
+         s.plan_failed = true;
        }),
        Phase::kHolding},
   };
