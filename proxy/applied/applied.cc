@@ -35,14 +35,14 @@ void Applied::CountPorts(const ServiceRows& service, int change) {
 }
 
 void Applied::Put(std::string key, ServiceRows rows) {
-  const auto before = services_.find(key);
-  if (before != services_.end()) CountPorts(before->second, -1);
+  const auto [service, added] = services_.try_emplace(std::move(key));
+  if (!added) CountPorts(service->second, -1);
   if (rows.empty()) {
-    services_.erase(key);
+    services_.erase(service);
     return;
   }
   CountPorts(rows, 1);
-  services_.insert_or_assign(std::move(key), std::move(rows));
+  service->second = std::move(rows);
 }
 
 void Applied::Advance(const Plan& plan, bool recreated, ServiceChanges services,

@@ -352,7 +352,10 @@ void Reconciler::SaveObjects(uint64_t revision) {
     object = {.kind = kind, .key = key, .first_seen = stored.first_seen.value_or(0)};
     if (const std::string* message = stored.message()) object.message = *message;
   };
-  const auto touched = store_.TakeTouched();
+  // Sorted as the index of the database, so that fewer of its pages are read and written.
+  auto touched = store_.TakeTouched();
+  std::ranges::sort(touched);
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   if (batch.everything) {
     outdated_ = false;
     store_.ForEachObject(add);

@@ -32,7 +32,7 @@ constexpr char kWriteSettings[] =
     "PRAGMA auto_vacuum=FULL;"  // The file becomes smaller after removals.
     "PRAGMA journal_mode=WAL;"
     "PRAGMA wal_autocheckpoint=0;"
-    "PRAGMA cache_size=-1000;"
+    "PRAGMA cache_size=-4000;"
     "PRAGMA journal_size_limit=4194304;"
     "PRAGMA cell_size_check=ON;"
     "PRAGMA trusted_schema=OFF;";
@@ -50,8 +50,8 @@ constexpr char kSchema[] =
 // wait as well, until the header of the log is on disk. Without this wait, a loss of power in the
 // following second can leave an old header and old pages in front of new pages. The header and the
 // start of the first page are in one sector, so this is unlikely, and it is detected.
-constexpr char kBegin[] = "PRAGMA synchronous=OFF; BEGIN IMMEDIATE;";
-constexpr char kBeginDurable[] = "PRAGMA synchronous=FULL; BEGIN IMMEDIATE;";
+constexpr char kNoWait[] = "PRAGMA synchronous=OFF";
+constexpr char kWait[] = "PRAGMA synchronous=FULL";
 
 constexpr int kDamage[] = {
     SQLITE_CORRUPT,  SQLITE_NOTADB, SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG,
@@ -126,6 +126,7 @@ absl::StatusOr<std::unique_ptr<ObjectFile>> ObjectFile::Open(const std::string& 
   file->Connect(vfs, kSyncSettings, &file->sync_db_);
   file->Prepare();
   file->Load(found);
+  file->Execute(file->db_.get(), kNoWait);
   if (file->status_.ok()) return file;
   *found = {};
   return file->status_;
@@ -211,11 +212,13 @@ void ObjectFile::Load(SavedObjects* found) {
 }
 
 absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
-  Execute(db_.get(), leader == leader_ ? kBegin : kBeginDurable);
+  const bool waits = leader_ != leader;
+  if (waits) Execute(db_.get(), kWait);
+  Run("BEGIN IMMEDIATE");
   leader_ = leader;
   if (batch.everything) {
     digest_ = 0;
-    Execute(db_.get(), "DELETE FROM objects");
+    Run("DELETE FROM objects");
   }
   for (const SavedObject& object : batch.objects) WriteObject(object);
   Values state = {std::to_string(batch.revision),
@@ -226,21 +229,25 @@ absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
                   ""};
   state.back() = std::to_string(digest_ + ChecksumOf(state));
   Run("REPLACE INTO state VALUES(1, ?6, ?1, ?2, ?3, ?4, ?5)", state);
-  Execute(db_.get(), "COMMIT");
+  Run("COMMIT");
+  if (waits) Execute(db_.get(), kNoWait);
   return status_;
 }
 
 void ObjectFile::WriteObject(const SavedObject& object) {
   Values row = {std::string(KindName(object.kind)), object.key};
-  Run("SELECT kind, key, message, first_seen FROM objects WHERE kind=?1 AND key=?2", row,
+  const Values key = row;
+  if (object.message) {
+    row.push_back(*object.message);
+    row.push_back(std::to_string(object.first_seen));
+    digest_ += ChecksumOf(row);
+    Run("INSERT INTO objects VALUES(?1, ?2, CAST(?3 AS BLOB), ?4) ON CONFLICT DO NOTHING", row);
+    if (sqlite3_changes(db_.get()) > 0) return;
+  }
+  Run("SELECT kind, key, message, first_seen FROM objects WHERE kind=?1 AND key=?2", key,
       [this](Values& before) { digest_ -= ChecksumOf(before); });
-  if (!object.message) return Run("DELETE FROM objects WHERE kind=?1 AND key=?2", row);
-  row.push_back(*object.message);
-  row.push_back(std::to_string(object.first_seen));
-  digest_ += ChecksumOf(row);
-  Run("INSERT INTO objects VALUES(?1, ?2, CAST(?3 AS BLOB), ?4) ON CONFLICT(kind, key) DO UPDATE"
-      " SET message=excluded.message, first_seen=excluded.first_seen",
-      row);
+  if (!object.message) return Run("DELETE FROM objects WHERE kind=?1 AND key=?2", key);
+  Run("UPDATE objects SET message=CAST(?3 AS BLOB), first_seen=?4 WHERE kind=?1 AND key=?2", row);
 }
 
 absl::StatusOr<bool> ObjectFile::Sync() {

@@ -59,7 +59,7 @@ class ObjectFile {
   // Executes statements without parameters.
   void Execute(sqlite3* db, const char* sql);
   // Executes one statement with these parameters, and calls `row` with each row of the result.
-  void Run(const char* sql, const Values& parameters, const RowFn& row = {});
+  void Run(const char* sql, const Values& parameters = {}, const RowFn& row = {});
   void WriteObject(const SavedObject& object);
   absl::Status Error(sqlite3* db, const char* call) const;
   void Damaged(const std::string& reason);
