@@ -96,7 +96,7 @@ prose:          ## Check spelling, the word list and links of documents, comment
 	@.ci/deps.sh test
 	@.ci/prose.sh
 
-bench:          ## Compare svcmapd with other proxies; 45 minutes (docs/benchmarks.md)
+bench:          ## Compare svcmapd with other proxies; 75 minutes (docs/benchmarks.md)
 	@.ci/deps.sh build test bench
 	cmake --preset release
 	cmake --build --preset bench

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the benchmark. `.ci/bench.sh full`: all opponents, with report and plots (about 45 minutes).
+# Runs the benchmark. `.ci/bench.sh full`: all opponents, with report and plots (about 75 minutes).
 # `.ci/bench.sh quick`: the figures of tests/bench/report/bounds.json in three minutes; fails if a bound
 # is missed. `.ci/bench.sh alone`: svcmapd only. `.ci/bench.sh published`: the cluster sizes of published
 # figures of kube-proxy. Results are written to build/bench/ or to the second argument.

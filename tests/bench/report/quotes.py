@@ -23,23 +23,28 @@ QUOTES = {  # Page, relative to docs/.
 | --- | ---: | ---: |
 | First sync | {Sync/10000x10/load/svcmap/Median} | {Sync/10000x10/load/nftables/Median} |
 | Median time to replace one endpoint | {Change/10000x10/replace/svcmap/Median} | {Change/10000x10/replace/nftables/Median} |
-| The same with 100,000 Services | {Change/100000x10/replace/svcmap/Median} | not measured: loading these rules takes more than 30 s |
-| Time during which new connections fail after `nft flush ruleset` | {Repair/10000x10/FlushedRuleset-running/svcmap/Median} | until the next full sync of kube-proxy |
+| The same with 100,000 Services | {Change/100000x10/replace/svcmap/Median} | not measured: the rules of 30,000 Services did not load within 60 s |
+| First sync of 44,000 Services with 1 endpoint each | {Sync/44000x1/load/svcmap/Median} | did not load within 60 s; rules of kube-proxy 1.37: {Sync/44000x1/load/nftables-single/Median} |
+| Time during which new connections fail after `nft flush ruleset` | {Repair/10000x10/FlushedRuleset-running/svcmap/Median} | until the next failed or hourly full sync of kube-proxy (not measured) |
+| Time that a proxy adds to the first TCP round trip of a connection | {First packet/10000x10/tcp-[fml]*/svcmap/over direct} | {First packet/10000x10/tcp-[fml]*/nftables/over direct} |
 """,
     "benchmarks.md": """
 - **First sync** of 10000x10: svcmap {Sync/10000x10/load/svcmap/Median}, nftables rules {Sync/10000x10/load/nftables/Median}, iptables rules (legacy) {Sync/10000x10/load/iptables-legacy/Median}. svcmap loads 100000x10 in {Sync/100000x10/load/svcmap/Median}.
 - **One endpoint replaced** in 10000x10: svcmap {Change/10000x10/replace/svcmap/Median}, nftables rules {Change/10000x10/replace/nftables/Median}, iptables rules {Change/10000x10/replace/iptables-legacy/Median}. With svcmap, the time is nearly independent of the number of Services: {Change/1000x10/replace/svcmap/Median} in 1000x10 and {Change/100000x10/replace/svcmap/Median} in 100000x10.
-- **Memory** of svcmapd: {Sync/10000x10/load/svcmap/rss} for 10000x10 and {Sync/100000x10/load/svcmap/rss} for 100000x10, plus {Sync/10000x10/load/svcmap/kernel memory} and {Sync/100000x10/load/svcmap/kernel memory} in the kernel.
-- **New connections**: svcmap adds {First packet/*/tcp-[fml]*/svcmap/over direct} to the first TCP round trip and {First packet/*/udp-[fml]*/svcmap/over direct} to the first UDP round trip, with 1,000 to 100,000 Services. kube-proxy's nftables rules add {First packet/*/tcp-[fml]*/nftables/over direct} and {First packet/*/udp-[fml]*/nftables/over direct}. They are faster because svcmap needs one more lookup and writes a descriptor into the packet. kube-proxy's iptables rules add {up to First packet/10000x10/*-[fml]*/iptables-legacy/over direct} in 10000x10.
+- **Memory** of svcmapd: {Sync/10000x10/load/svcmap/rss} for 10000x10 and {Sync/100000x10/load/svcmap/rss} for 100000x10. The maps in the kernel need {Sync/10000x10/load/svcmap/kernel memory} for 10000x10.
+- **New connections**: in 10000x10, svcmap adds {First packet/10000x10/tcp-[fml]*/svcmap/over direct} to the first TCP round trip, and kube-proxy's nftables rules add {First packet/10000x10/tcp-[fml]*/nftables/over direct}. svcmap needs more time because it performs one more lookup and rewrites the destination of the packet twice ([parts of the rules](benchmarks/first-packet.md)). kube-proxy's iptables rules add {up to First packet/10000x10/*-[fml]*/iptables-legacy/over direct}. In 100000x10, svcmap adds {First packet/100000x10/tcp-[fml]*/svcmap/over direct}.
 - **Repair**: after `nft flush ruleset` in 10000x10, new connections fail for {Repair/10000x10/FlushedRuleset-running/svcmap/Median}.
-- **Missed targets** (of [all targets](#targets)): {missed targets}
+
+svcmap misses these [targets of `make bench`](#targets):
+
+{missed targets}
 """,
     "install.md": """
 | Services x endpoints | svcmapd | Kernel maps | svcmap-kube |
 | --- | --- | --- | --- |
 | up to 100 x 10 | {Sync/100x10/load/svcmap/rss} | {Sync/100x10/load/svcmap/kernel memory} | 31 MiB |
 | 10,000 x 10 | {Sync/10000x10/load/svcmap/rss} | {Sync/10000x10/load/svcmap/kernel memory} | 49 MiB (peak) |
-| 100,000 x 10 | {Sync/100000x10/load/svcmap/rss} | {Sync/100000x10/load/svcmap/kernel memory} | not measured |
+| 100,000 x 10 | {Sync/100000x10/load/svcmap/rss} | 123 MiB (one round) | not measured |
 
 At 1,000 updates per second in 10,000 x 10, svcmapd uses {Churn/10000x10/rate-1000/svcmap/cpu share} of a core ([benchmarks](benchmarks.md)).
 """,
@@ -66,14 +71,16 @@ class Tables:
                 # Figures are rounded, so a figure beyond a limit can look equal to the limit.
                 rounded = " (rounded)" if row["Required"].endswith(" " + row["Measured"]) else ""
                 self.missed.append(
-                    f"{row['Target']}: {row['Measured']}{rounded}, required {row['Required']}")
+                    f"| {row['Target']} | {row['Required']} | {row['Measured']}{rounded} |")
             if {"Cluster", "What", "Opponent"} <= row.keys():
                 place = "/".join((section, row["Cluster"], row["What"], row["Opponent"]))
                 self.cells.update({f"{place}/{column}": cell for column, cell in row.items()})
 
     def quote(self, wanted: str) -> str:
         if wanted == "missed targets":
-            return "; ".join(self.missed) + "." if self.missed else "none."
+            if not self.missed:
+                return "None."
+            return "\n".join(["| Target | Required | Measured |", "| --- | ---: | ---: |", *self.missed])
         pattern = wanted.removeprefix("up to ")
         found = sorted({cell for name, cell in self.cells.items()
                         if cell and fnmatch.fnmatchcase(name, pattern)}, key=_size)

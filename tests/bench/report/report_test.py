@@ -232,7 +232,8 @@ class QuotesTest(unittest.TestCase):
                                ("{Sync/[23]x1/load/svcmap/Median}", "1.1 to 1.2 ms"),
                                ("{Sync/*/load/svcmap/n}", "3"),
                                ("{up to Sync/*/load/svcmap/Median}", "up to 1.2 ms"),
-                               ("{missed targets}", "Sync: 2 s, required at most 1 s.")):
+                               ("{missed targets}", "| Target | Required | Measured |\n"
+                                "| --- | ---: | ---: |\n| Sync | at most 1 s | 2 s |")):
             self.assertEqual(tables_md.fill(template), text)
         with self.assertRaisesRegex(figures.BadInput, "no figure Sync/9x1"):
             tables_md.fill("{Sync/9x1/load/svcmap/Median}")
