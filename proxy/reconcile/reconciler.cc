@@ -346,21 +346,20 @@ void Reconciler::SaveObjects(uint64_t revision) {
   SavedBatch batch{.everything = outdated_ || disk_->needs_everything(),
                    .partial = partial_,
                    .revision = revision};
-  const auto add = [&](Kind kind, const std::string& key) {
+  // Sorted like the index of the database, so that fewer of its pages are read and written.
+  auto keys = store_.TakeTouched();
+  if (batch.everything) {
+    outdated_ = false;
+    keys.clear();
+    store_.ForEachObject([&](Kind kind, const std::string& key) { keys.emplace_back(kind, key); });
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const auto& [kind, key] : keys) {
     const Change stored = store_.Stored(kind, key);
     SavedObject& object = batch.objects.emplace_back();
     object = {.kind = kind, .key = key, .first_seen = stored.first_seen.value_or(0)};
     if (const std::string* message = stored.message()) object.message = *message;
-  };
-  // Sorted as the index of the database, so that fewer of its pages are read and written.
-  auto touched = store_.TakeTouched();
-  std::ranges::sort(touched);
-  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  if (batch.everything) {
-    outdated_ = false;
-    store_.ForEachObject(add);
-  } else {
-    for (const auto& [kind, key] : touched) add(kind, key);
   }
   disk_->Write(std::move(batch));
 }

@@ -32,7 +32,7 @@ constexpr char kWriteSettings[] =
     "PRAGMA auto_vacuum=FULL;"  // The file becomes smaller after removals.
     "PRAGMA journal_mode=WAL;"
     "PRAGMA wal_autocheckpoint=0;"
-    "PRAGMA cache_size=-4000;"
+    "PRAGMA cache_size=-1000;"
     "PRAGMA journal_size_limit=4194304;"
     "PRAGMA cell_size_check=ON;"
     "PRAGMA trusted_schema=OFF;";
@@ -50,6 +50,7 @@ constexpr char kSchema[] =
 // wait as well, until the header of the log is on disk. Without this wait, a loss of power in the
 // following second can leave an old header and old pages in front of new pages. The header and the
 // start of the first page are in one sector, so this is unlikely, and it is detected.
+// Executed each time: SQLite sets the level when it prepares the statement.
 constexpr char kNoWait[] = "PRAGMA synchronous=OFF";
 constexpr char kWait[] = "PRAGMA synchronous=FULL";
 
@@ -89,7 +90,8 @@ uint64_t ChecksumOf(const std::vector<std::string>& values) {
 
 }  // namespace
 
-// Returns a status such as "write /var/lib/svcmap/objects.db: database or disk is full (ENOSPC)".
+// Returns a status such as "access /var/lib/svcmap/objects.db: database or disk is full (SQLite
+// error 13)".
 absl::Status ObjectFile::Error(sqlite3* db, const char* call) const {
   const int code = sqlite3_extended_errcode(db);
   const int error = sqlite3_system_errno(db);
@@ -236,7 +238,6 @@ absl::Status ObjectFile::Write(const SavedBatch& batch, const Leader& leader) {
 
 void ObjectFile::WriteObject(const SavedObject& object) {
   Values row = {std::string(KindName(object.kind)), object.key};
-  const Values key = row;
   if (object.message) {
     row.push_back(*object.message);
     row.push_back(std::to_string(object.first_seen));
@@ -244,6 +245,7 @@ void ObjectFile::WriteObject(const SavedObject& object) {
     Run("INSERT INTO objects VALUES(?1, ?2, CAST(?3 AS BLOB), ?4) ON CONFLICT DO NOTHING", row);
     if (sqlite3_changes(db_.get()) > 0) return;
   }
+  const Values key(row.begin(), row.begin() + 2);
   Run("SELECT kind, key, message, first_seen FROM objects WHERE kind=?1 AND key=?2", key,
       [this](Values& before) { digest_ -= ChecksumOf(before); });
   if (!object.message) return Run("DELETE FROM objects WHERE kind=?1 AND key=?2", key);

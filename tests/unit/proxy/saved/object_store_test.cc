@@ -717,6 +717,7 @@ TEST_F(ObjectStoreTest, AHungSyncDelaysNoWrite) {
     WriteNext();
     EXPECT_TRUE(store_->Await());
     EXPECT_TRUE(WaitUntil([&] { return store_->status().synced.time_since_epoch().count() > 0; }));
+    ASSERT_OK(store_->SaveLeader({7 + static_cast<uint64_t>(pass), "name", ""}));
     FaultyVfs::Get().Hang(FaultyVfs::Call::kSync, pass);
     WriteNext();
     EXPECT_TRUE(WaitUntil([&] { return FaultyVfs::Get().hanging() > 0; }));
@@ -727,6 +728,15 @@ TEST_F(ObjectStoreTest, AHungSyncDelaysNoWrite) {
     FaultyVfs::Get().Release();
     ExpectSaved();
   }
+}
+
+TEST_F(ObjectStoreTest, ANewLeaderWaitsForTheDisk) {
+  ObjectStoreOptions options = Faulty();
+  options.limit = milliseconds(50);
+  Open(options);
+  FaultyVfs::Get().Hang(FaultyVfs::Call::kSync);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(store_->SaveLeader({7, "name", ""})));
+  FaultyVfs::Get().Release();
 }
 
 TEST_F(ObjectStoreTest, ASyncThatTakesTooLongIsAnError) {
