@@ -4,8 +4,8 @@
 // the mirror, where several changes of one object become one change. A broken stream is reopened
 // until Push is destroyed. A new stream resumes without a snapshot if all changes taken from the
 // mirror are acknowledged and svcmapd reports the same state token. Otherwise it begins with a
-// snapshot. While svcmapd rejects objects, a new snapshot is sent every `rejected_retry`. Nothing
-// is sent before the mirror is complete.
+// snapshot. While svcmapd rejects objects or holds removals, a new snapshot is sent every
+// `rejected_retry`. Nothing is sent before the mirror is complete.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,9 @@ struct PushOptions {
   std::chrono::milliseconds slow_retry{30000};  // After errors that need an action of the operator.
   std::chrono::milliseconds opened_timeout{30000};
   std::chrono::milliseconds ack_timeout{120000};
-  // Delay between a rejection or a failed commit and the next snapshot. The rejected object may be
-  // accepted then, for example because a limit is no longer exceeded.
+  // Delay between a rejection, a failed commit or held removals and the next snapshot. The rejected
+  // object may be accepted then, for example because a limit is no longer exceeded, and another
+  // client may have accepted the removals.
   std::chrono::milliseconds rejected_retry{600000};
   // Called once, on a gRPC thread, when svcmapd has acknowledged the first snapshot.
   std::function<void()> on_synced;

@@ -79,6 +79,12 @@ class FakeAgent final : private v1::Control::Service {
     outcome_ = outcome;
   }
 
+  // Makes the agent hold the removals of snapshots. If `loss` is empty, it accepts them again.
+  void HoldRemovals(const std::string& loss) {
+    const std::lock_guard lock(mutex_);
+    loss_ = loss;
+  }
+
   // Makes the agent reject objects with the given name. If `message` is empty, the agent accepts
   // the objects again.
   void Reject(const std::string& name, const std::string& message) {
@@ -171,6 +177,11 @@ class FakeAgent final : private v1::Control::Service {
       seen_.batches.push_back(request.ByteSizeLong());
       for (const v1::Change& change : request.batch().changes()) Take(change, ack);
       ack.set_number(request.batch().number());
+    } else if (!loss_.empty()) {
+      ++seen_.snapshots_ended;
+      ack.set_number(request.snapshot_end().number());
+      ack.set_outcome(v1::HELD);
+      ack.set_held(loss_);
     } else {
       seen_.vanished +=
           std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
@@ -231,6 +242,7 @@ class FakeAgent final : private v1::Control::Service {
   std::condition_variable changed_;
   std::map<std::string, std::string> held_;  // Cluster IPs of the stored objects by name.
   std::map<std::string, std::string> rejected_;
+  std::string loss_;
   std::set<std::string> named_;
   bool in_snapshot_ = false;
   bool knows_all_ = false;

@@ -368,6 +368,20 @@ TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
   EXPECT_TRUE(WaitUntil([this] { return push_->facts().position == 9; }));
 }
 
+// svcmapd sends no second Ack when another client accepts the removals.
+TEST_F(PushTest, HeldRemovalsAreAskedForAgain) {
+  MakeAgent();
+  agent_->HoldRemovals("29 of 30 Services");
+  rejected_retry_ = std::chrono::milliseconds(10);
+  Complete({AService("a", "1")});
+  StartPush();
+  ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended >= 2; }));
+  EXPECT_EQ(push_->facts().held, "29 of 30 Services");
+  agent_->HoldRemovals("");
+  EXPECT_TRUE(WaitUntil([this] { return push_->facts().held.empty(); }));
+  EXPECT_THAT(agent_->seen().opens, SizeIs(1));
+}
+
 TEST_F(PushTest, NewResultsAreReported) {
   MakeAgent();
   agent_->Reject("a", "not good");
