@@ -473,7 +473,7 @@ void DescribeFleet(CLI::App& app, Options& options) {
       ThrowIfBad(fleet::FinishServers(*urls, to.etcd));
       ThrowIfBad(fleet::CheckPrefix("--prefix", to.prefix));
       if (to.status_prefix.empty()) throw UsageError("fleet: --status-prefix is required");
-      ThrowIfBad(fleet::CheckPrefix("--status-prefix", to.status_prefix));
+      ThrowIfBad(fleet::CheckStatusPrefix(to.prefix, to.status_prefix));
       if (finish) finish();
     });
   };

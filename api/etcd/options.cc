@@ -30,16 +30,8 @@ absl::Status Finish(const std::vector<std::string>& urls, int silence, int list_
     return status;
   }
   if (!options.status_prefix.empty()) {
-    if (absl::Status status = fleet::CheckPrefix("--status-prefix", options.status_prefix);
-        !status.ok()) {
-      return status;
-    }
-    const std::string status = options.status_prefix + "/";
-    if (status == follower.prefix + "/" || status.starts_with(follower.prefix + "/state/") ||
-        status.starts_with(follower.prefix + "/nodes/")) {
-      return Invalid("--status-prefix: Invalid value: " + Quote(options.status_prefix) +
-                     ": must not contain the keys of --prefix");
-    }
+    const absl::Status status = fleet::CheckStatusPrefix(follower.prefix, options.status_prefix);
+    if (!status.ok()) return status;
   }
   if (!options.agent_address.empty()) {
     if (options.status_prefix.empty()) return Invalid("--agent-address requires --status-prefix");

@@ -56,6 +56,20 @@ absl::Status CheckPrefix(const char* flag, const std::string& prefix) {
       ": must start with '/' and not end with '/', such as \"/svcmap/v1/prod\"");
 }
 
+absl::Status CheckStatusPrefix(const std::string& prefix, const std::string& status_prefix) {
+  if (absl::Status status = CheckPrefix("--status-prefix", status_prefix); !status.ok()) {
+    return status;
+  }
+  const std::string keys = prefix + "/", statuses = status_prefix + "/";
+  if (keys.starts_with(statuses) || statuses.starts_with(keys + "state/") ||
+      statuses.starts_with(keys + "nodes/")) {
+    return absl::InvalidArgumentError(
+        "--status-prefix: Invalid value: " + api::Quote(status_prefix) +
+        ": must not contain the keys of --prefix");
+  }
+  return absl::OkStatus();
+}
+
 gpr_timespec DeadlineOf(steady_clock::time_point time) {
   const std::chrono::nanoseconds left = time - steady_clock::now();
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),

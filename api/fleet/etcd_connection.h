@@ -37,6 +37,10 @@ absl::Status FinishServers(const std::vector<std::string>& urls, EtcdServers& se
 // Returns an error that names `flag` if `prefix` is not a valid key prefix.
 absl::Status CheckPrefix(const char* flag, const std::string& prefix);
 
+// Returns an error if `status_prefix` is not a valid key prefix, or if the keys of a fleet below
+// `prefix` would be below `status_prefix`, or the keys of statuses among them.
+absl::Status CheckStatusPrefix(const std::string& prefix, const std::string& status_prefix);
+
 // Returns a deadline for gRPC that changes of the system clock do not affect.
 gpr_timespec DeadlineOf(std::chrono::steady_clock::time_point time);
 

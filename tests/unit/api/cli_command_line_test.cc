@@ -276,6 +276,8 @@ TEST(CommandLineTest, WrongOnesAreNamed) {
       {{"fleet"}, "fleet: no command specified; commands: status"},
       {{"fleet", "status"}, "fleet status: --etcd-endpoints is required"},
       {InFleet({"status"}), "fleet: --status-prefix is required"},
+      {InFleet({"status", "--status-prefix", "/p/state"}),
+       "--status-prefix: Invalid value: \"/p/state\": must not contain the keys of --prefix"},
       {InFleet({"nodes", "--status-prefix", "/s", "--prune"}),
        "fleet nodes: The following argument was not expected: --prune"},
       {InFleet({"apply"}), "fleet apply: --filename is required"},

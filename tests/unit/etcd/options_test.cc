@@ -73,6 +73,8 @@ TEST(EtcdOptionsTest, WhatCannotBeUsedIsReported) {
   for (const char* prefix : {"/p", "/p/state/x", "/p/nodes/n"}) {
     EXPECT_THAT(Complaint({"--status-prefix", prefix}), HasSubstr("must not contain the keys of"));
   }
+  EXPECT_THAT(Complaint({"--prefix", "/p/q", "--status-prefix", "/p"}),
+              HasSubstr("\"/p\": must not contain the keys of --prefix"));
   EXPECT_THAT(Complaint({"--node-name", "a/b"}), HasSubstr("\"a/b\": must be the name of a node"));
   EXPECT_THAT(Complaint({"--silence", "0"}), HasSubstr("--silence: Invalid value: 0: must be"));
   EXPECT_THAT(Complaint({"--agent-address", "tcp://n1:7070"}), HasSubstr("requires --status-pre"));
