@@ -22,8 +22,8 @@ inline constexpr uint16_t kMetricsPort = 10249;  // Default port of /metrics (S-
 // Feature gate whose value false disables spec.externalIPs of Services (S-6). The default is true.
 inline constexpr char kExternalIpsGate[] = "AllowServiceExternalIPs";
 
-// Feature gate whose value true enables nodePorts on loopback addresses (S-113). The default is
-// false.
+// Feature gate whose value false disables nodePorts on loopback addresses (S-113). The default is
+// true.
 inline constexpr char kLocalhostNodePortsGate[] = "KubeProxyNFTablesLocalhostNodePorts";
 
 // A scalar of any type, in the notation of the file.
