@@ -16,8 +16,7 @@ class Group:
 
 
 def gtest(program, only="*", skip="", environment=""):
-    # The tests answer SCTP packets in raw sockets. The SCTP module would answer them as well.
-    return (f"rmmod sctp 2>/dev/null; {environment} bash /source/tests/kernels/guest/gtest.sh "
+    return (f"{environment} bash /source/tests/kernels/guest/gtest.sh "
             f"$SECONDS_FOR_TESTS {program} '{only}{'-' + skip if skip else ''}'")
 
 
@@ -36,6 +35,11 @@ PACKET = ("ClusterIpTest*", "StaleFlowsTest*", "UdpCyclingTest*", "SourceRangesT
           "TcpResetTest*", "EndpointPickTest*", "PortRangeTest*", "UdpPortRangeTest*")
 RECOVERY = ("UnchangedRestartTest*", "SavedStateTest*", "ForeignChangeTest*", "CrashTest*")
 LOSS = ("ChangeLossTest*", "RestartLossTest*", "LossCountTest*")
+# A kernel with a rule that traces packets evaluates rules with other code (a static key). If the first such
+# rule is added or the last one is deleted while another emulated processor evaluates rules, qemu 7.2 can
+# execute the same instruction forever. This rule stays, so the code does not change.
+TRACED = ("nft add table ip traced && nft add chain ip traced unused && "
+          "nft add rule ip traced unused meta nftrace set 0 && ")
 # The example controller in Python needs gRPC, which the guest does not have.
 PACKET_SKIPPED = "Examples/*"
 
@@ -49,7 +53,6 @@ GROUPS = (
     Group("preflight", "preflight", 120,
           "/svcmap/bin/svcmapd --init-only --node-name=n1 && echo note: preflight passed", smoke=True),
     Group("demo", "demo", 180, "/svcmap/bin/svcmap-demo", smoke=True),
-    Group("services", "Services with TCP, UDP and SCTP sockets", 300, python("services"), smoke=True),
     Group("nft", "nft of Debian's releases", 300, python("nft")),
     Group("flowtable", "flowtable of another program", 300, python("flowtable")),
     Group("ranges", "4,096 source ranges", 300, python("ranges")),
@@ -68,7 +71,10 @@ GROUPS = (
     # Packets can be lost only while another processor commits. A loss is not repeatable, so a failed test
     # is not repeated.
     Group("loss", "packet loss, with two processors", 900,
-          gtest("loss_test", patterns(LOSS), environment="SVCMAP_TEST_REPEAT=0"), processors=2,
-          full=gtest("loss_test", environment="SVCMAP_TEST_REPEAT=0")),
+          TRACED + gtest("loss_test", patterns(LOSS), environment="SVCMAP_TEST_REPEAT=0"), processors=2,
+          full=TRACED + gtest("loss_test", environment="SVCMAP_TEST_REPEAT=0")),
+    # This group loads the SCTP module, whose associations keep it loaded for minutes. The tests of other
+    # groups answer SCTP packets in raw sockets, and the module would answer them as well.
+    Group("services", "Services with TCP, UDP and SCTP sockets", 300, python("services"), smoke=True),
     Group("modules", "kernel modules", 900, python("modules")),
 )
