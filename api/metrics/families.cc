@@ -93,11 +93,10 @@ const Catalogue& AllMetrics() {
               "Total number of failed nftables transactions", {kFamily}),
       Counter("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
               "Always 0, because svcmapd has no stale chains to clean up", {kFamily}),
-      Histogram(
-          "kubeproxy_conntrack_reconciler_sync_duration_seconds",
-          "Duration in seconds of cleanups that delete stale UDP flows. A cleanup handles both IP "
-          "families and is counted for each family",
-          {kFamily}),
+      Histogram("kubeproxy_conntrack_reconciler_sync_duration_seconds",
+                "Duration in seconds of cleanups that cover UDP flows or only handshakes. A "
+                "cleanup handles both IP families and is counted for each family",
+                {kFamily}),
       Counter("kubeproxy_conntrack_reconciler_deleted_entries_total",
               "Total number of stale UDP flows deleted", {kFamily}),
       Counter("kubeproxy_proxy_healthz_total", "Total number of /healthz responses by status code",
@@ -180,7 +179,9 @@ const Catalogue& AllMetrics() {
               "Total number of API connections rejected or closed because of a limit", {"reason"}),
       // Metrics of the verification and repair of the tables in the kernel.
       Gauge("svcmap_verified",
-            "0 if another process changed the tables and svcmapd has not verified them since"),
+            "0 if svcmapd has not confirmed that the tables match its state: after changes by "
+            "another process, while commits fail, and while svcmapd waits for a complete state and "
+            "keeps the rules of a previous run"),
       Gauge("svcmap_watching",
             "0 if svcmapd receives no notifications when another process changes the tables"),
       Counter("svcmap_repairs_total", "Total number of repairs of the tables"),

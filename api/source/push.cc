@@ -305,7 +305,6 @@ class Push::Worker {
       token_.clear();
       in_snapshot_ = true;
       send_again_.reset();
-      facts_.held.clear();
       findings_.BeginSnapshot();
       ++facts_.snapshots;
     }
@@ -461,7 +460,8 @@ class Push::Worker {
                     api::LogValue(ack.error()));
     }
     failed_ = failed ? ack.error() : "";
-    if (!ack.held().empty() || !token_.empty()) facts_.held = ack.held();
+    const bool ends_snapshot = in_snapshot_ && ack.number() == snapshot_end_;
+    if (ends_snapshot || !ack.held().empty() || !token_.empty()) facts_.held = ack.held();
     if (!ack.held().empty()) {
       spdlog::error(
           "svcmapd holds the removals of the snapshot, because they would remove too many "
@@ -487,7 +487,7 @@ class Push::Worker {
     if (programmed_) facts_.position = position_;
     spdlog::debug("batch acknowledged number={} outcome={} revision={}", ack.number(),
                   v1::Outcome_Name(ack.outcome()), ack.revision());
-    if (in_snapshot_ && ack.number() == snapshot_end_) {
+    if (ends_snapshot) {
       in_snapshot_ = false;
       findings_.EndSnapshot();
       if (!std::exchange(facts_.synced, true)) {
