@@ -26,6 +26,8 @@ QUOTES = {  # Page, relative to docs/.
 | The same with 100,000 Services | {Change/100000x10/replace/svcmap/Median} | not measured: the rules of 30,000 Services did not load within 60 s |
 | First sync of 44,000 Services with 1 endpoint each | {Sync/44000x1/load/svcmap/Median} | did not load within 60 s; rules of kube-proxy 1.37: {Sync/44000x1/load/nftables-single/Median} |
 | Time during which new connections fail after `nft flush ruleset` | {Repair/10000x10/FlushedRuleset-running/svcmap/Median} | until the next failed or hourly full sync of kube-proxy (not measured) |
+| CPU at 1,000 endpoint changes per second, of one core | {Churn/10000x10/rate-1000/svcmap/cpu share} | not measured: the rules did not load within 30 s |
+| Packets lost in 800 updates of six Services ([test](docs/benchmarks/loss-under-change.md)) | 0 of 866,000 | 47 of 1,357,000 |
 | Time that a proxy adds to the first TCP round trip of a connection | {First packet/10000x10/tcp-[fml]*/svcmap/over direct} | {First packet/10000x10/tcp-[fml]*/nftables/over direct} |
 """,
     "benchmarks.md": """
