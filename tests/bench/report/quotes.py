@@ -27,7 +27,6 @@ QUOTES = {  # Page, relative to docs/.
 | First sync of 44,000 Services with 1 endpoint each | {Sync/44000x1/load/svcmap/Median} | did not load within 60 s; rules of kube-proxy 1.37: {Sync/44000x1/load/nftables-single/Median} |
 | Time during which new connections fail after `nft flush ruleset` | {Repair/10000x10/FlushedRuleset-running/svcmap/Median} | until the next failed or hourly full sync of kube-proxy (not measured) |
 | CPU at 1,000 endpoint changes per second, of one core | {Churn/10000x10/rate-1000/svcmap/cpu share} | not measured: the rules did not load within 30 s |
-| Packets lost in 800 updates of six Services ([test](docs/benchmarks/loss-under-change.md)) | 0 of 866,000 | 47 of 1,357,000 |
 | Time that a proxy adds to the first TCP round trip of a connection | {First packet/10000x10/tcp-[fml]*/svcmap/over direct} | {First packet/10000x10/tcp-[fml]*/nftables/over direct} |
 """,
     "benchmarks.md": """
@@ -46,7 +45,7 @@ svcmap misses these [targets of `make bench`](#targets):
 | --- | --- | --- | --- |
 | up to 100 x 10 | {Sync/100x10/load/svcmap/rss} | {Sync/100x10/load/svcmap/kernel memory} | 31 MiB |
 | 10,000 x 10 | {Sync/10000x10/load/svcmap/rss} | {Sync/10000x10/load/svcmap/kernel memory} | 49 MiB (peak) |
-| 100,000 x 10 | {Sync/100000x10/load/svcmap/rss} | 123 MiB (one round) | not measured |
+| 100,000 x 10 | {Sync/100000x10/load/svcmap/rss} | see below | not measured |
 
 At 1,000 updates per second in 10,000 x 10, svcmapd uses {Churn/10000x10/rate-1000/svcmap/cpu share} of a core ([benchmarks](benchmarks.md)).
 """,
