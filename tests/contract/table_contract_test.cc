@@ -145,6 +145,10 @@ TEST_P(BatchContract, EachCommitThatChangesSomethingAddsOneToTheGeneration) {
   add_and_delete.Delete(ServiceRow(family(), 3));
   Commit(add_and_delete);
   EXPECT_EQ(Generation(), ++generation);
+  Transaction recreate = Creation();
+  recreate.DropTable(family());
+  Commit(recreate);
+  EXPECT_EQ(Generation(), ++generation);
   for (int i = 0; i < 2; ++i) {  // The table does not exist in the second iteration.
     DropTable(family());
     EXPECT_EQ(Generation(), ++generation);
