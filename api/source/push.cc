@@ -497,7 +497,7 @@ class Push::Worker {
     if (in_snapshot_ || (!findings_.any_rejected() && !failed && facts_.held.empty())) {
       send_again_.reset();
     } else if (!send_again_) {
-      send_again_ = Clock::now() + options_.rejected_retry;
+      send_again_ = Clock::now() + options_.snapshot_retry;
       mirror_.Interrupt();  // Wakes Follow, which may wait for a later time.
     }
   }
@@ -524,7 +524,7 @@ class Push::Worker {
   uint64_t last_number_ = 0;
   bool in_snapshot_ = false;   // Until SnapshotEnd is acknowledged.
   uint64_t snapshot_end_ = 0;  // Number of the last SnapshotEnd.
-  // When to send the next snapshot (PushOptions::rejected_retry).
+  // When to send the next snapshot (PushOptions::snapshot_retry).
   std::optional<Clock::time_point> send_again_;
   bool taking_ = false;  // Changes were taken from the mirror, but are not in in_flight_ yet.
   // Messages without an Ack. Kept after the end of a stream.

@@ -5,7 +5,7 @@
 // until Push is destroyed. A new stream resumes without a snapshot if all changes taken from the
 // mirror are acknowledged and svcmapd reports the same state token. Otherwise it begins with a
 // snapshot. While svcmapd rejects objects or holds removals, a new snapshot is sent every
-// `rejected_retry`. Nothing is sent before the mirror is complete.
+// `snapshot_retry`. Nothing is sent before the mirror is complete.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ struct PushOptions {
   // Delay between a rejection, a failed commit or held removals and the next snapshot. The rejected
   // object may be accepted then, for example because a limit is no longer exceeded, and another
   // client may have accepted the removals.
-  std::chrono::milliseconds rejected_retry{600000};
+  std::chrono::milliseconds snapshot_retry{600000};
   // Called once, on a gRPC thread, when svcmapd has acknowledged the first snapshot.
   std::function<void()> on_synced;
   // Called once, on a gRPC thread, when svcmapd has programmed all objects of a snapshot.

@@ -177,18 +177,18 @@ class FakeAgent final : private v1::Control::Service {
       seen_.batches.push_back(request.ByteSizeLong());
       for (const v1::Change& change : request.batch().changes()) Take(change, ack);
       ack.set_number(request.batch().number());
-    } else if (!loss_.empty()) {
-      ++seen_.snapshots_ended;
-      ack.set_number(request.snapshot_end().number());
-      ack.set_outcome(v1::HELD);
-      ack.set_held(loss_);
     } else {
-      seen_.vanished +=
-          std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
       ++seen_.snapshots_ended;
-      in_snapshot_ = false;
-      knows_all_ = true;
       ack.set_number(request.snapshot_end().number());
+      if (loss_.empty()) {
+        seen_.vanished +=
+            std::erase_if(held_, [this](const auto& item) { return !named_.contains(item.first); });
+        in_snapshot_ = false;
+        knows_all_ = true;
+      } else {
+        ack.set_outcome(v1::HELD);
+        ack.set_held(loss_);
+      }
     }
     if (knows_all_ && !in_snapshot_) ack.set_state_token(Token());
     if (ack.number() != 0 && hold_acks_) held_acks_.push_back(response);
@@ -242,7 +242,7 @@ class FakeAgent final : private v1::Control::Service {
   std::condition_variable changed_;
   std::map<std::string, std::string> held_;  // Cluster IPs of the stored objects by name.
   std::map<std::string, std::string> rejected_;
-  std::string loss_;
+  std::string loss_;  // The held removals, if any.
   std::set<std::string> named_;
   bool in_snapshot_ = false;
   bool knows_all_ = false;

@@ -80,7 +80,7 @@ class PushTest : public ::testing::Test {
     options.first_retry = std::chrono::milliseconds(5);
     options.last_retry = std::chrono::milliseconds(20);
     options.slow_retry = std::chrono::hours(1);
-    options.rejected_retry = rejected_retry_;
+    options.snapshot_retry = snapshot_retry_;
     options.on_programmed = [this] { ++programmed_; };
     options.on_finding = [this](const Finding& finding) {
       const std::lock_guard lock(findings_mutex_);
@@ -112,7 +112,7 @@ class PushTest : public ::testing::Test {
     });
   }
 
-  std::chrono::milliseconds rejected_retry_ = std::chrono::hours(1);
+  std::chrono::milliseconds snapshot_retry_ = std::chrono::hours(1);
   testing::TemporaryFolder folder_ = *testing::TemporaryFolder::Make();
   std::unique_ptr<FakeAgent> agent_;
   Mirror mirror_;
@@ -287,7 +287,7 @@ TEST_F(PushTest, WhatWasRejectedIsSentAgainOnTheSameStream) {
   MakeAgent();
   agent_->Reject("b", "Service shop/b refused: no room");
   Complete({AService("a", "1"), AService("b", "2")});
-  rejected_retry_ = std::chrono::milliseconds(10);
+  snapshot_retry_ = std::chrono::milliseconds(10);
   StartPush();
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended >= 2; }));
   agent_->Reject("b", "");
@@ -357,7 +357,7 @@ TEST_F(PushTest, ThePositionFollowsTheAcks) {
 
 // svcmapd sends no second Ack when it has committed the changes, so a snapshot asks for it.
 TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
-  rejected_retry_ = std::chrono::milliseconds(10);
+  snapshot_retry_ = std::chrono::milliseconds(10);
   ASSERT_NO_FATAL_FAILURE(SyncAtPosition7());
   agent_->SetOutcome(v1::FAILED);
   mirror_.Apply({{Resource::kServices, AService("b", "2")}}, 8);
@@ -372,7 +372,7 @@ TEST_F(PushTest, ThePositionStaysWhileCommitsFail) {
 TEST_F(PushTest, HeldRemovalsAreAskedForAgain) {
   MakeAgent();
   agent_->HoldRemovals("29 of 30 Services");
-  rejected_retry_ = std::chrono::milliseconds(10);
+  snapshot_retry_ = std::chrono::milliseconds(10);
   Complete({AService("a", "1")});
   StartPush();
   ASSERT_TRUE(agent_->Await([](const auto& seen) { return seen.snapshots_ended >= 2; }));
