@@ -153,6 +153,8 @@ std::vector<std::string> DefaultOpponents() {
   std::erase(names, "nftables-single");
   std::erase(names, "nftables-shared");
   std::erase(names, "nftables-library");
+  // Debian's kernels have IPVS. The kernel of the published runs does not.
+  std::erase(names, "ipvs");
   return names;
 }
 
@@ -167,7 +169,7 @@ void AddOptions(CLI::App& app, Options& options, CommonOptions& common) {
   app.add_option(
          "--opponents", common.opponents,
          "Compared implementations, in the order of turns (default: all except nftables-single, "
-         "nftables-shared and nftables-library)")
+         "nftables-shared, nftables-library and ipvs)")
       ->delimiter(',')
       ->check(CLI::IsMember(OpponentNames()));
   app.add_option("--rounds", common.rounds, "Turns of each opponent")

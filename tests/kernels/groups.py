@@ -13,6 +13,7 @@ class Group:
     smoke: bool = False
     processors: int = 1  # Number of emulated processors.
     full: str = ""  # Command with --full, if it differs.
+    on_request: bool = False  # Runs only if it is named.
 
 
 def gtest(program, only="*", skip="", environment=""):
@@ -76,5 +77,7 @@ GROUPS = (
     # This group loads the SCTP module, whose associations keep it loaded for minutes. The tests of other
     # groups answer SCTP packets in raw sockets, and the module would answer them as well.
     Group("services", "Services with TCP, UDP and SCTP sockets", 300, python("services"), smoke=True),
+    Group("bench", "benchmark with IPVS", 1800, "bash /source/tests/kernels/guest/bench.sh",
+          on_request=True),
     Group("modules", "kernel modules", 900, python("modules")),
 )

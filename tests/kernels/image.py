@@ -13,14 +13,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 
 # Programs that the tests and the guest's scripts run.
-PROGRAMS = """bash sh nft ip tc ss ethtool kmod setpriv unshare nsenter sysctl timeout tail env sleep
+PROGRAMS = """bash sh nft ip tc ss ethtool ipvsadm kmod setpriv unshare nsenter sysctl timeout tail env sleep
   cat grep sed sort tar iptables-nft iptables-legacy iptables-nft-save iptables-legacy-save
   iptables-nft-restore iptables-legacy-restore iptables-save iptables-restore iptables ip6tables
   ip6tables-nft-save ip6tables-legacy-save ip6tables-legacy ip6tables-nft ip6tables-restore
   ip6tables-nft-restore ip6tables-legacy-restore""".split()
 TESTS = """contract_test packet_test differential_test recovery_test loss_test preflight_test
   migrate_test""".split()
-BINARIES = "svcmapd svcmapctl svcmap-demo svcmap-example-controller".split()
+BINARIES = "svcmapd svcmapctl svcmap-demo svcmap-example-controller svcmap-bench".split()
 FILES = """/etc/passwd /etc/group /etc/services /etc/protocols /etc/nsswitch.conf /etc/hosts
   /etc/iproute2 /usr/lib/locale/C.utf8
   /usr/lib/x86_64-linux-gnu/xtables""".split()

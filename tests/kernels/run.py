@@ -190,7 +190,8 @@ class Runner:
             sys.exit(f"{self.build} contains no build: cmake --preset release && cmake --build --preset kernels")
         selected = [g for g in group_table.GROUPS
                     # Preflight also loads the modules, so that later groups start quickly.
-                    if g.name in [*self.options.groups, "preflight"] or not self.options.groups
+                    if g.name in [*self.options.groups, "preflight"]
+                    or not self.options.groups and not g.on_request
                     if g.smoke or not self.options.smoke]
         if missing := set(self.options.groups) - {g.name for g in selected}:
             sys.exit(f"groups that are not part of this run: {', '.join(sorted(missing))}")

@@ -22,8 +22,8 @@ class Direct final : public Opponent {
 
 const std::vector<std::string>& OpponentNames() {
   static const std::vector<std::string> kNames = {
-      "direct",   "netlink",         "svcmap",          "iptables-legacy", "iptables-nft",
-      "nftables", "nftables-single", "nftables-shared", "nftables-library"};
+      "direct",   "netlink",         "svcmap",          "iptables-legacy",  "iptables-nft",
+      "nftables", "nftables-single", "nftables-shared", "nftables-library", "ipvs"};
   return kNames;
 }
 
@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
   if (name == "nftables-single") return MakeNftables(NftablesLayout::kPlainSingle, netns, settings);
   if (name == "nftables-shared")
     return MakeNftables(NftablesLayout::kSharedDispatch, netns, settings);
+  if (name == "ipvs") return MakeIpvs(netns, settings);
   if (name == "nftables-library") return MakeNftablesLibrary(netns, settings);
   return absl::NotFoundError("there is no opponent \"" + name + "\"");
 }

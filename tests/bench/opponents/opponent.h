@@ -62,8 +62,8 @@ struct OpponentSettings {
 };
 
 // Returns the names of all compared implementations. The order is "direct", "netlink", "svcmap",
-// "iptables-legacy", "iptables-nft", "nftables", "nftables-single", "nftables-shared" and
-// "nftables-library".
+// "iptables-legacy", "iptables-nft", "nftables", "nftables-single", "nftables-shared",
+// "nftables-library" and "ipvs".
 // "direct" uses no proxy, so Load and Change do nothing.
 // "netlink" writes prepared batches and is the lower bound for a sync. "nftables" loads
 // kube-proxy 1.36's rules with nft. "nftables-single" and "nftables-shared" load the rules of
@@ -82,13 +82,15 @@ absl::StatusOr<std::unique_ptr<Opponent>> MakeOpponent(const std::string& name,
 // MakeIptables returns FailedPrecondition with the output of iptables if iptables is missing or the
 // kernel lacks a feature that kube-proxy's rules need. MakeIptables checks only IPv4. Load also
 // checks IPv6 if the cluster uses IPv6. MakeNftables returns FailedPrecondition if nft does not
-// work, and MakeNftablesLibrary if OpponentSettings::libnftables is not executable.
+// work, MakeNftablesLibrary if OpponentSettings::libnftables is not executable, and MakeIpvs if
+// ipvsadm is missing or the kernel has no IPVS.
 using MadeOpponent = absl::StatusOr<std::unique_ptr<Opponent>>;
 MadeOpponent MakeNetlink(const testing::NetNs& netns, const OpponentSettings& settings);
 MadeOpponent MakeIptables(bool legacy, const testing::NetNs& netns,
                           const OpponentSettings& settings);
 MadeOpponent MakeNftables(NftablesLayout layout, const testing::NetNs& netns,
                           const OpponentSettings& settings);
+MadeOpponent MakeIpvs(const testing::NetNs& netns, const OpponentSettings& settings);
 MadeOpponent MakeNftablesLibrary(const testing::NetNs& netns, const OpponentSettings& settings);
 
 }  // namespace svcmap::bench

@@ -13,7 +13,7 @@ COLUMNS = ["workload", "shape", "opponent", "what", "metric", "round", "value"]
 # Display order. Other names follow in alphabetical order.
 WORKLOADS = ["sync", "change", "churn", "latency", "connections", "restart", "repair"]
 OPPONENTS = ["direct", "netlink", "svcmap", "nftables", "nftables-single", "nftables-shared",
-             "nftables-library", "iptables-legacy", "iptables-nft"]
+             "nftables-library", "iptables-legacy", "iptables-nft", "ipvs"]
 WHATS = ["load", "replace", "n-plus-1", "n-minus-1", "new-service", "deleted-service", "rolling",
          "rate-10", "rate-100", "rate-1000", "tcp-first", "tcp-middle", "tcp-last",
          "udp-first", "udp-middle", "udp-last", "tcp-quiet", "tcp-sync", "tcp-repair", "first",
