@@ -1,10 +1,6 @@
-// Records stale handshakes (stale_connections.h), and decides when they are deleted. A stale
-// handshake is deleted if two dumps contain it, and the second dump is at least one second after
-// the first dump. During this second, an endpoint that replies slowly to a SYN can complete a
-// handshake that began before the endpoint was removed. A handshake with an address that has
-// recently become an endpoint of another Service is deleted immediately, because the client's next
-// retry would reach that Service. This does not apply if the address has also become an endpoint of
-// the handshake's Service recently, because a new pod can belong to both Services.
+// Records stale handshakes (stale_connections.h), and decides when they are deleted: when two dumps
+// at least one second apart contain them, or immediately if the client's next retry would reach
+// another Service (docs/decisions/0022).
 //
 // Not thread-safe.
 #pragma once

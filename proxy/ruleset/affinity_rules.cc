@@ -31,20 +31,19 @@ void AddChooseRules(RuleList& rules) {
     const std::string chain = ChooseChain(pick);
     verdicts.emplace_back(DescriptorByte(DispatchKind::kSticky, pick), chain);
     if (pick <= kMaxExactClass) {
-      rules.Add(rules.In(chain).ChooseRandomSlot(PickCapacity(pick)).Return());
+      rules.In(chain).ChooseRandomSlot(PickCapacity(pick)).Return();
     } else {
-      for (int i = 0; i < kSizeClassPicks; ++i)
-        rules.Add(rules.In(chain).Jump(ChooseRepickChain(pick)));
-      rules.Add(rules.In(ChooseRepickChain(pick)).IsChosen().Return());
-      rules.Add(rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick)));
+      for (int i = 0; i < kSizeClassPicks; ++i) rules.In(chain).Jump(ChooseRepickChain(pick));
+      rules.In(ChooseRepickChain(pick)).IsChosen().Return();
+      rules.In(ChooseRepickChain(pick)).ChooseRandomSlot(PickCapacity(pick));
     }
-    rules.Add(rules.In(chain).Goto("choose-first"));
+    rules.In(chain).Goto("choose-first");
   }
-  rules.Add(rules.In("choose").GotoByDestinationByte(0, verdicts));
-  rules.Add(rules.In("choose").Drop());
-  rules.Add(rules.In("choose-first").IsChosen().Return());
-  rules.Add(rules.In("choose-first").ChooseRandomSlot(1).Return());
-  rules.Add(rules.In("choose-first").Drop());
+  rules.In("choose").GotoByDestinationByte(0, verdicts);
+  rules.In("choose").Drop();
+  rules.In("choose-first").IsChosen().Return();
+  rules.In("choose-first").ChooseRandomSlot(1).Return();
+  rules.In("choose-first").Drop();
 }
 
 // Looks up the original destination in the order of the chain services.
@@ -54,17 +53,17 @@ void AddRestoreRules(const RulesetOptions& options, RuleList& rules) {
   };
   const auto restore_from = [&](SetIndex map, KeyPart port, const std::string& prefix) {
     for (const std::string suffix : {"", "-local"}) {
-      rules.Add(rules.In("restore" + suffix)
-                    .RewriteDestination(original(port), Named(map))
-                    .Goto(prefix + "restored" + suffix),
-                Lookups(options));
+      rules.In("restore" + suffix)
+          .RewriteDestination(original(port), Named(map))
+          .Goto(prefix + "restored" + suffix);
+      rules.RepeatLast(Lookups(options));
     }
   };
   const auto restore_local_set = [&](const std::string& prefix) {
-    rules.Add(rules.In(prefix + "restored-local")
-                  .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
-                  .Goto(prefix + "restored"),
-              Lookups(options));
+    rules.In(prefix + "restored-local")
+        .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
+        .Goto(prefix + "restored");
+    rules.RepeatLast(Lookups(options));
   };
   restore_from(kServiceIps, KeyPart::kDestinationPort, "");
   restore_local_set("");
@@ -77,25 +76,24 @@ void AddRestoreRules(const RulesetOptions& options, RuleList& rules) {
 void AddTimerRules(uint32_t seconds, bool local, bool port_ranges, RuleList& rules) {
   const std::string stick = TimerChain("stick", local, seconds);
   const std::string recall = TimerChain("recall", local, seconds);
-  rules.Add(rules.In(stick).Jump("choose"));
-  rules.Add(rules.In(stick).Jump(recall));
+  rules.In(stick).Jump("choose");
+  rules.In(stick).Jump(recall);
   // The client's record may refer to a removed endpoint. A commit may also delete the endpoint that
   // the second attempt picked.
   for (int i = 0; i < kRepeatedAttempts; ++i) {
-    rules.Add(rules.In(stick).Jump(local ? "restore-local" : "restore"));
-    rules.Add(rules.In(stick).Jump("choose"));
-    rules.Add(rules.In(stick).Jump(recall));
+    rules.In(stick).Jump(local ? "restore-local" : "restore");
+    rules.In(stick).Jump("choose");
+    rules.In(stick).Jump(recall);
   }
-  rules.Add(rules.In(stick).Drop());
+  rules.In(stick).Drop();
 
-  rules.Add(rules.In(recall).Remember(seconds));
-  rules.Add(rules.In(recall).Recall());
-  rules.Add(rules.In(recall).DnatToChoice(local ? kAffinityLocalEndpoints : kAffinityEndpoints));
+  rules.In(recall).Remember(seconds);
+  rules.In(recall).Recall();
+  rules.In(recall).DnatToChoice(local ? kAffinityLocalEndpoints : kAffinityEndpoints);
   if (port_ranges) {
-    rules.Add(rules.In(recall).DnatToChoice(local ? kRangeAffinityLocalEndpoints
-                                                  : kRangeAffinityEndpoints));
+    rules.In(recall).DnatToChoice(local ? kRangeAffinityLocalEndpoints : kRangeAffinityEndpoints);
   }
-  rules.Add(rules.In(recall).Forget());
+  rules.In(recall).Forget();
 }
 
 }  // namespace
@@ -107,12 +105,12 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers,
   const uint8_t sticky = DescriptorByte(DispatchKind::kSticky, 0);
   for (const auto& [kind, chain] : {std::pair{DispatchKind::kExternal, "external"},
                                     std::pair{DispatchKind::kExternalLocal, "external-local"}}) {
-    rules.Add(rules.In("sticky")
-                  .DestinationIs(StickyPattern(family, sticky, kStickyKindMask),
-                                 StickyPattern(family, sticky, StickyByte(kind, {})))
-                  .Goto(chain));
+    rules.In("sticky")
+        .DestinationIs(StickyPattern(family, sticky, kStickyKindMask),
+                       StickyPattern(family, sticky, StickyByte(kind, {})))
+        .Goto(chain);
   }
-  rules.Add(rules.In("sticky").Goto("stick"));
+  rules.In("sticky").Goto("stick");
 
   // Adds one rule for each timeout, although a verdict map would be faster for many timeouts. With
   // a verdict map, a new timeout would replace an anonymous set. Packets that still evaluate the
@@ -121,19 +119,18 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers,
   for (const bool local : {false, true}) {
     for (uint8_t timer = 0; timer < timers.size(); ++timer) {
       const uint8_t byte = StickyByte(DispatchKind::kInternal, {timer, local});
-      rules.Add(rules.In("stick")
-                    .DestinationIs(not_kind, StickyPattern(family, 0, byte))
-                    .Goto(TimerChain("stick", local, timers[timer])));
+      rules.In("stick")
+          .DestinationIs(not_kind, StickyPattern(family, 0, byte))
+          .Goto(TimerChain("stick", local, timers[timer]));
     }
   }
   // The commit that adds a timeout also adds descriptors with its number. A packet that still
   // evaluates the previous rules can read such a descriptor, and uses the first timeout instead.
   const uint8_t is_local = StickyByte(DispatchKind::kInternal, {0, true});
-  rules.Add(
-      rules.In("stick")
-          .DestinationIs(StickyPattern(family, 0, is_local), StickyPattern(family, 0, is_local))
-          .Goto(TimerChain("stick", true, timers[0])));
-  rules.Add(rules.In("stick").Goto(TimerChain("stick", false, timers[0])));
+  rules.In("stick")
+      .DestinationIs(StickyPattern(family, 0, is_local), StickyPattern(family, 0, is_local))
+      .Goto(TimerChain("stick", true, timers[0]));
+  rules.In("stick").Goto(TimerChain("stick", false, timers[0]));
 
   AddRestoreRules(options, rules);
   AddChooseRules(rules);

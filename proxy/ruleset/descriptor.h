@@ -6,22 +6,11 @@
 //   without affinity       [kind|pick class]  [group: 24 bits                  ]
 //   with session affinity  [3   |pick class]  [kind|local|timer][group: 16 bits]
 //
-// The pick class determines the range of the random slot number. For N from 1 to 16, class N has
-// exactly N slots. The capacities of larger classes grow by a factor of about 1.49. In a larger
-// class, the pick is repeated if the random slot is empty, so that the distribution remains
-// uniform. Classes above kMaxPickClass select the slot by a hash instead, from a table with a prime
-// number of slots (docs/decisions/0015). The group identifies one endpoint set in the map
-// `endpoints`, or with session affinity in the map `affinity-slots`. Packets with class 0 are
-// dropped.
-//
-// In IPv6, bytes 10-11 make the one's complement sum of the descriptor equal to the sum of the
-// replaced address, as in RFC 6296. Because the sums are equal, no checksum changes. Equal sums are
-// necessary because nf_tables incorrectly updates the checksum of a received packet when a rule
-// writes an IPv6 address. As a result, kernel 6.18 dropped datagrams to sockets on the node.
-// Because bytes 10-11 depend on the replaced address, an IPv6 descriptor is valid for only one
-// address. With session affinity, bytes 2-3 of a descriptor are the complement of bytes 0-1. When
-// an endpoint is selected, the rules overwrite bytes 0-7 with the choice (see Choice below). All
-// other bytes are zero.
+// Pick class N has exactly N slots up to kMaxExactClass. Larger classes are only partly filled.
+// Classes above kMaxPickClass are hash tables (docs/decisions/0015). Packets with class 0 are
+// dropped. The group identifies one endpoint set in the map `endpoints`, or with session affinity
+// in the map `affinity-slots`. In IPv6, bytes 10-11 keep the checksum of the packet, and with
+// session affinity, bytes 2-3 are the complement of bytes 0-1. All other bytes are zero.
 #pragma once
 
 #include <array>

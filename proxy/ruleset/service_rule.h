@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "nft/expr/rule_builder.h"
@@ -58,26 +58,29 @@ class ServiceRule : public nft::RuleBuilder {
 };
 
 // Number of random picks in a size class. A pick misses if the random slot is empty. If all picks
-// miss, the rules use slot 0, which always contains an endpoint. A pick misses with a probability
-// below 0.33, and eleven picks in a row miss with a probability below 6e-6. With only eight picks
-// and 44,103 endpoints, slot 0 would get seven times its share.
+// miss, the rules use slot 0, which always contains an endpoint (docs/decisions/0001). With only
+// eight picks and 44,103 endpoints, slot 0 would get seven times its share.
 inline constexpr int kSizeClassPicks = 11;
 
 // Collects the rules of a table.
 class RuleList {
  public:
   explicit RuleList(Family family) : family_(family) {}
-  ServiceRule In(std::string_view chain) const { return ServiceRule(family_, chain); }
-  void Add(nft::RuleBuilder& builder) { rules_.push_back(builder.Build()); }
-  // Adds the rule `times` times.
-  void Add(nft::RuleBuilder& builder, int times) {
-    rules_.insert(rules_.end(), static_cast<size_t>(times), builder.Build());
+  // Appends a rule of the chain. The reference stays valid.
+  ServiceRule& In(std::string_view chain) { return rules_.emplace_back(family_, chain); }
+  // Copies the last rule, so that it is in the list `times` times.
+  void RepeatLast(int times) {
+    for (int i = 1; i < times; ++i) rules_.push_back(rules_.back());
   }
-  std::vector<nft::RuleSpec> Take() { return std::move(rules_); }
+  std::vector<nft::RuleSpec> Take() {
+    std::vector<nft::RuleSpec> specs;
+    for (ServiceRule& rule : rules_) specs.push_back(rule.Build());
+    return specs;
+  }
 
  private:
   Family family_;
-  std::vector<nft::RuleSpec> rules_;
+  std::deque<ServiceRule> rules_;  // Does not move its elements.
 };
 
 }  // namespace svcmap::proxy

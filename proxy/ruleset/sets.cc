@@ -107,6 +107,8 @@ struct Layout {
 
 constexpr Parts kService = {Part::kAddress, Part::kProtocol, Part::kPort};
 constexpr Parts kBlock = {Part::kAddress, Part::kProtocol, Part::kPortBlock};
+constexpr Parts kPortSource = {Part::kAddress, Part::kProtocol, Part::kPort, Part::kAddress};
+constexpr Parts kRangeSource = {Part::kAddress, Part::kProtocol, Part::kAddress};
 
 constexpr Layout kLayouts[] = {
     {"affinity", {Part::kClient, Part::kServicePort}, {Part::kChoice}, false, kAffinityRecords},
@@ -122,10 +124,7 @@ constexpr Layout kLayouts[] = {
     {"no-endpoint-nodeports", kService},
     {"hairpin-connections", {Part::kAddress, Part::kAddress, Part::kProtocol, Part::kPort}},
     {"firewall-ips", kService},
-    {"firewall-sources",
-     {Part::kAddress, Part::kProtocol, Part::kPort, Part::kAddress},
-     {},
-     /*interval=*/true},
+    {"firewall-sources", kPortSource, {}, /*interval=*/true},
     {"affinity-slots", {Part::kStickyGroup, Part::kSlot}, {Part::kChoice}},
     {"affinity-endpoints", {Part::kChoiceKey}, {Part::kAddress, Part::kPort}},
     {"affinity-local-endpoints", {Part::kChoiceKey}, {Part::kAddress, Part::kPort}},
@@ -140,10 +139,7 @@ constexpr Layout kLayouts[] = {
     {"no-endpoint-range-blocks", kBlock},
     {"range-hairpins", {Part::kAddress, Part::kAddress, Part::kProtocol}},
     {"range-firewall-ips", {Part::kAddress, Part::kProtocol}},
-    {"range-firewall-sources",
-     {Part::kAddress, Part::kProtocol, Part::kAddress},
-     {},
-     /*interval=*/true},
+    {"range-firewall-sources", kRangeSource, {}, /*interval=*/true},
     {"range-affinity-endpoints", {Part::kChoiceKey}, {Part::kAddress}},
     {"range-affinity-local-endpoints", {Part::kChoiceKey}, {Part::kAddress}},
 };

@@ -139,7 +139,7 @@ std::vector<nft::ChainSpec> ChainsOf(const std::vector<nft::RuleSpec>& rules) {
 // exact class, a pick misses only if a commit happens between two lookups of the same packet.
 void AddPickRules(PortKind ports, RuleList& rules) {
   const auto pick_slot = [&](const std::string& chain, uint32_t slots) {
-    rules.Add(rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports)));
+    rules.In(chain).DnatToRandomSlot(slots, EndpointsOf(ports));
   };
   const std::string first = Chain(ports, "pick-first");
   for (unsigned pick = 1; pick <= kMaxPickClass; ++pick) {
@@ -148,13 +148,13 @@ void AddPickRules(PortKind ports, RuleList& rules) {
       pick_slot(chain, PickCapacity(pick));
     } else {
       const std::string repick = RepickChain(ports, pick);
-      for (int i = 0; i < kSizeClassPicks; ++i) rules.Add(rules.In(chain).Jump(repick));
+      for (int i = 0; i < kSizeClassPicks; ++i) rules.In(chain).Jump(repick);
       pick_slot(repick, PickCapacity(pick));
     }
-    rules.Add(rules.In(chain).Goto(first));
+    rules.In(chain).Goto(first);
   }
   pick_slot(first, 1);
-  rules.Add(rules.In(first).Drop());
+  rules.In(first).Drop();
 }
 
 void AddHashRules(PortKind ports, RuleList& rules) {
@@ -162,31 +162,27 @@ void AddHashRules(PortKind ports, RuleList& rules) {
     const std::string chain = HashChain(ports, pick_by, slots);
     nft::Key client = {KeyPart::kSource};
     if (pick_by == PickBy::kClientAndPort) client.push_back(KeyPart::kSourcePort);
-    rules.Add(rules.In(chain).DnatToHashedSlot(client, slots, EndpointsOf(ports)));
-    rules.Add(rules.In(chain).Goto(Chain(ports, "pick-first")));
+    rules.In(chain).DnatToHashedSlot(client, slots, EndpointsOf(ports));
+    rules.In(chain).Goto(Chain(ports, "pick-first"));
   });
 }
 
-// Translates echo requests to the node, whose kernel answers them. Connection tracking restores the
-// Service address in the reply. `redirect` is not used: in IPv4, it drops packets that arrive on an
-// interface without an address, such as the interfaces of Calico's pods. Addresses that are bound
-// to the node are not translated, because the kernel answers at these addresses without a rule.
+// Excludes addresses of the node, because the kernel answers at these addresses without a rule.
 void AddPingRules(RuleList& rules) {
   for (const std::string_view chain : {"nat-prerouting", "nat-output"}) {
-    rules.Add(rules.In(chain)
-                  .EchoRequest()
-                  .In({KeyPart::kDestination}, Named(kPingAddresses))
-                  .DestinationIsNotLocal()
-                  .DnatTo({KeyPart::kProtocol}, Named(kPingTarget)));
+    rules.In(chain)
+        .EchoRequest()
+        .In({KeyPart::kDestination}, Named(kPingAddresses))
+        .DestinationIsNotLocal()
+        .DnatTo({KeyPart::kProtocol}, Named(kPingTarget));
   }
-  // The limit is not part of the nat rules, because nat rules see only the first request of a
-  // series with the same identifier.
-  rules.Add(rules.In("filter-input")
-                .EchoRequest()
-                .ConntrackDnat()
-                .In({KeyPart::kOriginalDestination}, Named(kPingAddresses))
-                .RateAbovePerSecond(kPingsPerSecond)
-                .Drop());
+  // The nat rules see only the first request of a series with the same identifier.
+  rules.In("filter-input")
+      .EchoRequest()
+      .ConntrackDnat()
+      .In({KeyPart::kOriginalDestination}, Named(kPingAddresses))
+      .RateAbovePerSecond(kPingsPerSecond)
+      .Drop();
 }
 
 // The rules from the descriptor to the pick.
@@ -196,114 +192,103 @@ void AddDispatchRules(PortKind ports, Family family, const RulesetOptions& optio
   const std::string external = Chain(ports, "external");
   const std::string external_local = Chain(ports, "external-local");
   const std::string pick = Chain(ports, "pick");
-  rules.Add(rules.In(dispatch).GotoByDestinationByte(
-      0, PickVerdicts(ports, {DispatchKind::kInternal}, options)));
+  rules.In(dispatch).GotoByDestinationByte(0,
+                                           PickVerdicts(ports, {DispatchKind::kInternal}, options));
   const auto dispatch_to = [&](DispatchKind kind, const std::string& chain) {
-    rules.Add(rules.In(dispatch).DestinationIn(DescriptorPrefix(family, kind)).Goto(chain));
+    rules.In(dispatch).DestinationIn(DescriptorPrefix(family, kind)).Goto(chain);
   };
   dispatch_to(DispatchKind::kExternal, external);
   dispatch_to(DispatchKind::kExternalLocal, external_local);
   dispatch_to(DispatchKind::kSticky, "sticky");
-  rules.Add(rules.In(dispatch).Drop());
+  rules.In(dispatch).Drop();
 
-  rules.Add(rules.In(external).Jump("mark-masq"));
-  rules.Add(rules.In(external).Goto(pick));
+  rules.In(external).Jump("mark-masq");
+  rules.In(external).Goto(pick);
   // Matches pods before the node (S-73). Without a local endpoint set, external traffic is dropped
   // (S-80).
-  RuleBuilder pods = rules.In(external_local);
+  RuleBuilder& pods = rules.In(external_local);
   if (options.detect_local == DetectLocal::kInterface) {
     pods.InputIs(options.interface);
   } else {
     pods.In({KeyPart::kSource}, Named(kPodSources));
   }
-  rules.Add(pods.Goto(pick));
-  rules.Add(rules.In(external_local).SourceIsLocal().Goto(external));
-  rules.Add(rules.In(external_local)
-                .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
-                .Goto(pick),
-            Lookups(options));
-  rules.Add(rules.In(external_local).Drop());
+  pods.Goto(pick);
+  rules.In(external_local).SourceIsLocal().Goto(external);
+  rules.In(external_local)
+      .RewriteDestination({KeyPart::kDestination}, Named(kLocalSets))
+      .Goto(pick);
+  rules.RepeatLast(Lookups(options));
+  rules.In(external_local).Drop();
 
-  rules.Add(rules.In(pick).GotoByDestinationByte(
-      0, PickVerdicts(ports, {DispatchKind::kExternal, DispatchKind::kExternalLocal}, options)));
+  rules.In(pick).GotoByDestinationByte(
+      0, PickVerdicts(ports, {DispatchKind::kExternal, DispatchKind::kExternalLocal}, options));
   if (ports == PortKind::kSingle) {
-    rules.Add(rules.In(pick)
-                  .DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky))
-                  .Goto("stick"));
+    rules.In(pick).DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Goto("stick");
   }
-  rules.Add(rules.In(pick).Drop());
+  rules.In(pick).Drop();
 
   // A packet whose affinity has ended is already marked for masquerade.
   const std::string restored = Chain(ports, "restored");
-  rules.Add(
-      rules.In(restored).DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return());
-  rules.Add(rules.In(restored).GotoByDestinationByte(
+  rules.In(restored).DestinationIn(DescriptorPrefix(family, DispatchKind::kSticky)).Return();
+  rules.In(restored).GotoByDestinationByte(
       0,
       PickVerdicts(ports,
                    {DispatchKind::kInternal, DispatchKind::kExternal, DispatchKind::kExternalLocal},
-                   options)));
+                   options));
 }
 
 // Consulted after the lookup of a single port has missed. A single port or nodePort without
 // endpoints is rejected, even if a range contains it.
 void AddRangeRules(Family family, const RulesetOptions& options, RuleList& rules) {
   for (const SetIndex rejects : {kNoEndpointServices, kNoEndpointNodePorts}) {
-    rules.Add(rules.In("services").In(kServiceKey, Named(rejects)).Return());
+    rules.In("services").In(kServiceKey, Named(rejects)).Return();
   }
-  rules.Add(rules.In("services")
-                .RewriteDestination(kServiceKey, Named(kRangePorts))
-                .Goto("range-services"),
-            Lookups(options));
-  rules.Add(rules.In("services")
-                .RewriteDestination(kBlockKey, Named(kRangeBlocks))
-                .Goto("range-services"),
-            Lookups(options));
+  rules.In("services").RewriteDestination(kServiceKey, Named(kRangePorts)).Goto("range-services");
+  rules.RepeatLast(Lookups(options));
+  rules.In("services").RewriteDestination(kBlockKey, Named(kRangeBlocks)).Goto("range-services");
+  rules.RepeatLast(Lookups(options));
   // The sources are checked after the lookup of the range, because single ports in the range may
   // belong to other Services.
   const nft::Key address = {KeyPart::kOriginalDestination, KeyPart::kProtocol};
   nft::Key from_source = address;
   from_source.push_back(KeyPart::kSource);
-  rules.Add(rules.In("range-firewall-check")
-                .In(address, Named(kRangeFirewallIps))
-                .NotIn(from_source, Named(kRangeFirewallSources))
-                .Drop());
-  rules.Add(rules.In("range-services").Jump("range-firewall-check"));
+  rules.In("range-firewall-check")
+      .In(address, Named(kRangeFirewallIps))
+      .NotIn(from_source, Named(kRangeFirewallSources))
+      .Drop();
+  rules.In("range-services").Jump("range-firewall-check");
   if (options.count_connections) {
-    rules.Add(rules.In("range-services")
-                  .Count(address, {RangeConnectionCountSet(options), kRangeConnectionsName},
-                         kCountedSeconds));
+    rules.In("range-services")
+        .Count(address, {RangeConnectionCountSet(options), kRangeConnectionsName}, kCountedSeconds);
   }
-  rules.Add(rules.In("range-services").Goto("range-dispatch"));
+  rules.In("range-services").Goto("range-dispatch");
   AddDispatchRules(PortKind::kRange, family, options, rules);
   AddPickRules(PortKind::kRange, rules);
   if (options.hash_picks) AddHashRules(PortKind::kRange, rules);
-  rules.Add(
-      rules.In("nat-postrouting")
-          .ConntrackDnat()
-          .In({KeyPart::kSource, KeyPart::kDestination, KeyPart::kProtocol}, Named(kRangeHairpins))
-          .MasqueradeFullyRandom());
-  rules.Add(rules.In("service-endpoints-check")
-                .In(kServiceKey, Named(kNoEndpointRangePorts))
-                .Goto("range-reject"));
-  rules.Add(rules.In("service-endpoints-check")
-                .In(kBlockKey, Named(kNoEndpointRangeBlocks))
-                .Goto("range-reject"));
+  rules.In("nat-postrouting")
+      .ConntrackDnat()
+      .In({KeyPart::kSource, KeyPart::kDestination, KeyPart::kProtocol}, Named(kRangeHairpins))
+      .MasqueradeFullyRandom();
+  rules.In("service-endpoints-check")
+      .In(kServiceKey, Named(kNoEndpointRangePorts))
+      .Goto("range-reject");
+  rules.In("service-endpoints-check")
+      .In(kBlockKey, Named(kNoEndpointRangeBlocks))
+      .Goto("range-reject");
   // A translated connection belongs to another Service, whose endpoint has an address of the range.
-  rules.Add(rules.In("range-reject").ConntrackDnat().Return());
-  rules.Add(rules.In("range-reject").Jump("range-firewall-check"));
-  rules.Add(rules.In("range-reject").Goto("reject-chain"));
+  rules.In("range-reject").ConntrackDnat().Return();
+  rules.In("range-reject").Jump("range-firewall-check");
+  rules.In("range-reject").Goto("reject-chain");
 }
 
 void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) {
-  // The kernel evaluates nat chains for a confirmed connection if its first packet passed while no
-  // nat chain existed. It does not translate such a connection, so `dnat` would let the packet
-  // leave the node with a descriptor as its destination.
+  // `dnat` would not translate a confirmed connection (docs/decisions/0001).
   for (const std::string_view chain : {"nat-prerouting", "nat-output"}) {
-    rules.Add(rules.In(chain).ConntrackNotConfirmed().Jump("services"));
+    rules.In(chain).ConntrackNotConfirmed().Jump("services");
   }
 
   const bool by_interface = options.detect_local == DetectLocal::kInterface;
-  RuleBuilder masquerade = rules.In("services");
+  RuleBuilder& masquerade = rules.In("services");
   if (const auto pods = ConstantPods(options, family)) {
     // The pod CIDR is compared first, so that traffic from pods skips the lookup.
     masquerade.SourceNotIn(*pods).In({KeyPart::kDestination}, Named(kClusterIps));
@@ -316,33 +301,32 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
       masquerade.InputIsNot(options.interface);
     }
   }
-  rules.Add(masquerade.Jump("mark-masq"));
+  masquerade.Jump("mark-masq");
   // Options change only chains without anonymous sets. When such a set is replaced, packets that
   // still evaluate the old rule miss its elements (Linux 6.18).
-  rules.Add(rules.In("services")
-                .RewriteDestination(kServiceKey, Named(kServiceIps))
-                .Goto(options.count_connections ? "count" : "dispatch"),
-            Lookups(options));
+  rules.In("services")
+      .RewriteDestination(kServiceKey, Named(kServiceIps))
+      .Goto(options.count_connections ? "count" : "dispatch");
+  rules.RepeatLast(Lookups(options));
 
   if (options.count_connections) {
-    rules.Add(rules.In("count").Count(
+    rules.In("count").Count(
         {KeyPart::kOriginalDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
-        {ConnectionCountSet(options), kServiceConnectionsName}, kCountedSeconds));
-    rules.Add(rules.In("count").Goto("dispatch"));
+        {ConnectionCountSet(options), kServiceConnectionsName}, kCountedSeconds);
+    rules.In("count").Goto("dispatch");
   }
   AddDispatchRules(PortKind::kSingle, family, options, rules);
-  rules.Add(rules.In("mark-masq").MarkOr(options.masquerade_mark));
+  rules.In("mark-masq").MarkOr(options.masquerade_mark);
 
-  rules.Add(rules.In("nat-postrouting")
-                .MarkHas(options.masquerade_mark)
-                .MarkXor(options.masquerade_mark)
-                .MasqueradeFullyRandom());
-  rules.Add(rules.In("nat-postrouting")
-                .ConntrackDnat()
-                .In({KeyPart::kSource, KeyPart::kDestination, KeyPart::kProtocol,
-                     KeyPart::kDestinationPort},
-                    Named(kHairpinConnections))
-                .MasqueradeFullyRandom());
+  rules.In("nat-postrouting")
+      .MarkHas(options.masquerade_mark)
+      .MarkXor(options.masquerade_mark)
+      .MasqueradeFullyRandom();
+  rules.In("nat-postrouting")
+      .ConntrackDnat()
+      .In({KeyPart::kSource, KeyPart::kDestination, KeyPart::kProtocol, KeyPart::kDestinationPort},
+          Named(kHairpinConnections))
+      .MasqueradeFullyRandom();
 
   AddPickRules(PortKind::kSingle, rules);
   if (options.hash_picks) AddHashRules(PortKind::kSingle, rules);
@@ -352,8 +336,7 @@ void AddNatRules(Family family, const RulesetOptions& options, RuleList& rules) 
 // established connection.
 void AddResetRules(const RulesetOptions& options, RuleList& rules) {
   const auto reset = [&](std::string_view chain, SetIndex set) {
-    rules.Add(
-        rules.In(chain).TcpWithoutSynOrRst().In(kServiceKey, Named(set)).RejectWithTcpReset());
+    rules.In(chain).TcpWithoutSynOrRst().In(kServiceKey, Named(set)).RejectWithTcpReset();
   };
   if (options.tcp_resets == TcpResets::kLoose && options.rules_in_use.resets) {
     reset("nodeport-endpoints-check", kNoEndpointNodePorts);
@@ -362,10 +345,10 @@ void AddResetRules(const RulesetOptions& options, RuleList& rules) {
   if (options.tcp_resets == TcpResets::kStrict) {
     for (const std::string_view chain : {"filter-input", "filter-forward", "filter-output"}) {
       if (!options.rules_in_use.resets) break;
-      rules.Add(rules.In(chain).ConntrackInvalid().Jump("reset-untracked"));
+      rules.In(chain).ConntrackInvalid().Jump("reset-untracked");
     }
     // The source range check in prerouting matches only new connections.
-    rules.Add(rules.In("reset-untracked").Jump("firewall-check"));
+    rules.In("reset-untracked").Jump("firewall-check");
     // Linux before 6.18 rejects a lookup in the map service-ips that does not read the data.
     reset("reset-untracked", kResetServices);
   }
@@ -376,53 +359,47 @@ void AddResetRules(const RulesetOptions& options, RuleList& rules) {
 // fewest packets.
 void AddSelfEndpointRules(RuleList& rules) {
   for (const std::string_view chain : {"dnat-prerouting", "filter-output"}) {
-    rules.Add(rules.In(chain)
-                  .ConntrackNew()
-                  .ConntrackNotDnat()
-                  .In({KeyPart::kOriginalDestination, KeyPart::kProtocol}, Named(kSelfEndpoints))
-                  .RestoreDestination());
+    rules.In(chain)
+        .ConntrackNew()
+        .ConntrackNotDnat()
+        .In({KeyPart::kOriginalDestination, KeyPart::kProtocol}, Named(kSelfEndpoints))
+        .RestoreDestination();
   }
 }
 
 // Matches only new connections, so that established flows are never interrupted (S-101).
 void AddFilterRules(const RulesetOptions& options, RuleList& rules) {
   for (const std::string_view chain : {"firewall-prerouting", "firewall-output"}) {
-    rules.Add(rules.In(chain).ConntrackNew().Jump("firewall-check"));
+    rules.In(chain).ConntrackNew().Jump("firewall-check");
   }
   nft::Key from_source = kServiceKey;
   from_source.push_back(KeyPart::kSource);
-  rules.Add(rules.In("firewall-check")
-                .In(kServiceKey, Named(kFirewallIps))
-                .NotIn(from_source, Named(kFirewallSources))
-                .Drop());
+  rules.In("firewall-check")
+      .In(kServiceKey, Named(kFirewallIps))
+      .NotIn(from_source, Named(kFirewallSources))
+      .Drop();
   if (options.rules_in_use.self_endpoints) AddSelfEndpointRules(rules);
-  // A nodePort without endpoints is rejected only in hook input (S-102). A process on the node then
-  // receives ECONNREFUSED from the ICMP error. With a reject in hook output, the send call of the
-  // process would fail with EPERM.
-  rules.Add(rules.In("filter-input").ConntrackNew().Jump("nodeport-endpoints-check"));
-  rules.Add(rules.In("filter-input").ConntrackNew().Jump("service-endpoints-check"));
+  // A nodePort without endpoints is rejected only in hook input (S-102, proxy/README.md).
+  rules.In("filter-input").ConntrackNew().Jump("nodeport-endpoints-check");
+  rules.In("filter-input").ConntrackNew().Jump("service-endpoints-check");
   for (const std::string_view chain : {"filter-forward", "filter-output"}) {
-    rules.Add(rules.In(chain).ConntrackNew().Jump("service-endpoints-check"));
-    rules.Add(rules.In(chain).ConntrackNew().Jump("cluster-ips-check"));
+    rules.In(chain).ConntrackNew().Jump("service-endpoints-check");
+    rules.In(chain).ConntrackNew().Jump("cluster-ips-check");
   }
   AddResetRules(options, rules);
-  rules.Add(rules.In("nodeport-endpoints-check")
-                .In(kServiceKey, Named(kNoEndpointNodePorts))
-                .Goto("reject-chain"));
-  rules.Add(rules.In("service-endpoints-check")
-                .In(kServiceKey, Named(kNoEndpointServices))
-                .Goto("reject-chain"));
-  rules.Add(rules.In("cluster-ips-check")
-                .In({KeyPart::kDestination}, Named(kClusterIps))
-                .Goto("reject-chain"));
-  // The kernel limits ICMP errors: by default, a client receives a burst of six, then one per
-  // second. It does not limit TCP resets. Other TCP segments belong to established connections that
-  // connection tracking does not know. A reset would end them even if the Service has no endpoints
-  // only for a moment. For a bridged packet (br_netfilter), the kernel sends a reset without
-  // undoing the translation, so the client would ignore the reset of a translated connection.
-  rules.Add(rules.In("reject-chain").ConntrackNotDnat().TcpSynWithoutAck().RejectWithTcpReset());
-  rules.Add(rules.In("reject-chain").RejectPortUnreachable());
-  rules.Add(rules.In("cluster-ips-check").In({KeyPart::kDestination}, Named(kServiceCidrs)).Drop());
+  rules.In("nodeport-endpoints-check")
+      .In(kServiceKey, Named(kNoEndpointNodePorts))
+      .Goto("reject-chain");
+  rules.In("service-endpoints-check")
+      .In(kServiceKey, Named(kNoEndpointServices))
+      .Goto("reject-chain");
+  rules.In("cluster-ips-check")
+      .In({KeyPart::kDestination}, Named(kClusterIps))
+      .Goto("reject-chain");
+  // "Why TCP is rejected with a reset" in proxy/README.md explains the conditions.
+  rules.In("reject-chain").ConntrackNotDnat().TcpSynWithoutAck().RejectWithTcpReset();
+  rules.In("reject-chain").RejectPortUnreachable();
+  rules.In("cluster-ips-check").In({KeyPart::kDestination}, Named(kServiceCidrs)).Drop();
 }
 
 }  // namespace
