@@ -36,8 +36,7 @@ std::optional<EndpointAddress> ParseEndpoint(const nft::ElementView& element) {
 void KeepUnique(Affinity& affinity) {
   std::vector<Affinity::Endpoint>& endpoints = affinity.endpoints;
   const auto keep = [&](auto field) {
-    std::stable_sort(endpoints.begin(), endpoints.end(),
-                     [field](const auto& a, const auto& b) { return a.*field < b.*field; });
+    std::ranges::stable_sort(endpoints, {}, field);
     endpoints.erase(
         std::unique(endpoints.begin(), endpoints.end(),
                     [field](const auto& a, const auto& b) { return a.*field == b.*field; }),
@@ -48,10 +47,10 @@ void KeepUnique(Affinity& affinity) {
   keep(&Affinity::Endpoint::address);
 }
 
-// Adds a number to the list of its pool. Returns false if it is out of range, as in damaged tables.
-bool Note(NumberPool pool, Family family, uint32_t number, NumberLists& numbers) {
-  if (number == 0 || number > kLastNumbers[Index(pool)]) return false;
-  numbers[Index(pool)][Index(family)].push_back(number);
+// Adds the number to the list. Returns false if it is out of range, as in damaged tables.
+bool Note(const Number& number, std::vector<Number>& numbers) {
+  if (number.value == 0 || number.value > kLastNumbers[Index(number.pool)]) return false;
+  numbers.push_back(number);
   return true;
 }
 
@@ -70,7 +69,7 @@ void FoundPorts::Add(const nft::ElementView& element) {
       if (!descriptor || descriptor->family() != family || key.size() < size) return;
       const DescriptorParts parts = ParseDescriptor(*descriptor);
       const NumberPool pool = parts.sticky ? NumberPool::kStickyGroups : NumberPool::kGroups;
-      Note(pool, family, parts.group, numbers_);
+      Note({pool, family, parts.group}, numbers_);
       if (element.set.set == kLocalSets) {
         local_sets_.emplace(*IpAddress::FromBytes(key.first(size)), *descriptor);
       } else if (key.size() > size) {
@@ -85,7 +84,7 @@ void FoundPorts::Add(const nft::ElementView& element) {
       const std::optional<EndpointAddress> endpoint = ParseEndpoint(element);
       if (key.size() != 8) return;
       const uint32_t group = nft::ReadBigEndian(key.first(family == Family::kIpv4 ? 3 : 4));
-      if (!Note(NumberPool::kGroups, family, group, numbers_) || !endpoint) return;
+      if (!Note({NumberPool::kGroups, family, group}, numbers_) || !endpoint) return;
       slots_[Index(family)][element.set.set == kRangeEndpoints][group].emplace_back(
           ReadHost32(key.subspan(4)), *endpoint);
       return;
@@ -93,9 +92,9 @@ void FoundPorts::Add(const nft::ElementView& element) {
     case kAffinitySlots: {
       if (key.size() != 8 || element.data.size() < 4) return;
       const uint32_t group = nft::ReadBigEndian(key.first(2));
-      if (!Note(NumberPool::kStickyGroups, family, group, numbers_)) return;
+      if (!Note({NumberPool::kStickyGroups, family, group}, numbers_)) return;
       const uint32_t choice = nft::ReadBigEndian(element.data.first(4));
-      if (!Note(NumberPool::kStickyPorts, family, choice >> 16, numbers_)) return;
+      if (!Note({NumberPool::kStickyPorts, family, choice >> 16}, numbers_)) return;
       sticky_slots_[Index(family)][group].emplace_back(ReadHost32(key.subspan(4)), choice);
       return;
     }
@@ -106,7 +105,7 @@ void FoundPorts::Add(const nft::ElementView& element) {
       const std::optional<EndpointAddress> endpoint = ParseEndpoint(element);
       if (key.size() != 4 || !endpoint) return;
       const uint32_t choice = nft::ReadBigEndian(key);
-      if (!Note(NumberPool::kStickyPorts, family, choice >> 16, numbers_)) return;
+      if (!Note({NumberPool::kStickyPorts, family, choice >> 16}, numbers_)) return;
       const bool is_range = element.set.set >= kRangeAffinityEndpoints;
       choices_[Index(family)][is_range].emplace(choice, *endpoint);
       return;
@@ -117,12 +116,8 @@ void FoundPorts::Add(const nft::ElementView& element) {
 }
 
 void FoundPorts::Finish() {
-  for (auto& lists : numbers_) {
-    for (std::vector<uint32_t>& list : lists) {
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-    }
-  }
+  std::sort(numbers_.begin(), numbers_.end());
+  numbers_.erase(std::unique(numbers_.begin(), numbers_.end()), numbers_.end());
   const auto sort = [](auto& slots) {
     for (auto& [group, list] : slots) std::sort(list.begin(), list.end());
   };

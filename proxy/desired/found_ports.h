@@ -31,7 +31,7 @@ class FoundPorts {
   ServiceRows Find(const Service& service) const;
 
   // All numbers in the elements, ascending and without duplicates.
-  const NumberLists& numbers() const { return numbers_; }
+  const std::vector<Number>& numbers() const { return numbers_; }
 
  private:
   // The groups that the descriptors of a port contain. 0 means no group.
@@ -59,7 +59,7 @@ class FoundPorts {
   // Maps each choice to its endpoint. By Index(Family), and by kind of port as in `slots_`.
   absl::flat_hash_map<uint32_t, EndpointAddress> choices_[2][2];
   std::map<std::string, Groups> ports_;
-  NumberLists numbers_;
+  std::vector<Number> numbers_;
 };
 
 }  // namespace svcmap::proxy

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -28,15 +29,12 @@ struct Number {
   Family family = Family::kIpv4;
   uint32_t value = 0;
 
-  friend bool operator==(const Number&, const Number&) = default;
+  friend auto operator<=>(const Number&, const Number&) = default;
   template <typename H>
   friend H AbslHashValue(H state, const Number& number) {
     return H::combine(std::move(state), number.pool, number.family, number.value);
   }
 };
-
-// Values of numbers, by pool and Index(Family).
-using NumberLists = std::array<std::array<std::vector<uint32_t>, 2>, 3>;
 
 // The lowest number that was never allocated, by pool and family.
 using NextNumbers = std::array<std::array<uint32_t, 2>, 3>;
@@ -64,15 +62,14 @@ class NumberAllocator {
     }
   }
 
-  // Continues with the numbers of the previous run. `numbers` are the numbers that elements in the
-  // kernel contain, ascending and without duplicates. `next` is the previous run's next(), or 0 if
-  // it is unknown. Call Restore before the first allocation.
-  void Restore(const std::vector<uint32_t>& numbers, uint32_t next) {
-    for (const uint32_t number : numbers) {
-      if (number > last_) break;  // Only damaged tables contain such a number.
-      while (next_ < number) free_.push_back(next_++);
-      next_ = number + 1;
-    }
+  // Continue with the numbers of the previous run. Before the first allocation, call Keep for each
+  // number that elements in the kernel contain, in ascending order, and then SkipTo with the
+  // previous run's next(), or 0 if it is unknown.
+  void Keep(uint32_t number) {
+    SkipTo(number);
+    next_ = number + 1;
+  }
+  void SkipTo(uint32_t next) {
     while (next_ < std::min(next, last_ + 1)) free_.push_back(next_++);
   }
   uint32_t next() const { return next_; }  // The lowest number that was never allocated.

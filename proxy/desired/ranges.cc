@@ -29,8 +29,7 @@ std::vector<AddressRange> MergeRanges(const std::vector<IpPrefix>& prefixes) {
   std::vector<AddressRange> ranges;
   ranges.reserve(prefixes.size());
   for (const IpPrefix& prefix : prefixes) ranges.push_back({prefix.address(), prefix.Last()});
-  std::sort(ranges.begin(), ranges.end(),
-            [](const AddressRange& a, const AddressRange& b) { return a.first < b.first; });
+  std::ranges::sort(ranges, {}, &AddressRange::first);
   std::vector<AddressRange> merged;
   for (const AddressRange& range : ranges) {
     if (!merged.empty() && merged.back().last.family() == range.first.family()) {

@@ -146,9 +146,8 @@ class OwnRowsBuilder {
   }
 
   static size_t PlaceOf(const Affinity& affinity, const EndpointAddress& endpoint) {
-    const auto place = std::lower_bound(
-        affinity.endpoints.begin(), affinity.endpoints.end(), endpoint,
-        [](const Affinity::Endpoint& a, const EndpointAddress& b) { return a.address < b; });
+    const auto place =
+        std::ranges::lower_bound(affinity.endpoints, endpoint, {}, &Affinity::Endpoint::address);
     return static_cast<size_t>(place - affinity.endpoints.begin());
   }
 

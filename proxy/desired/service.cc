@@ -33,31 +33,17 @@ using PortIdentity = std::tuple<Family, std::string_view, Protocol, bool>;
 PortIdentity IdentityOf(const PortRows& port) {
   return {port.family, port.name, port.protocol, port.is_range()};
 }
-using PortRowsByIdentity = absl::flat_hash_map<PortIdentity, const PortRows*>;
-
-PortRowsByIdentity IndexPorts(const ServiceRows& service) {
-  PortRowsByIdentity ports;
-  for (const PortRows& port : service.ports) ports.emplace(IdentityOf(port), &port);
-  return ports;
-}
 
 // Returns the name and protocol of a Service port or EndpointSlice port, such as `http/TCP`.
 std::string NameOf(const auto& port) {
   return (port.name.empty() ? "\"\"" : port.name) + "/" + std::string(ProtocolName(port.protocol));
 }
 
-// Returns the names and protocols of a list of ports, which can have 65,535 ports. Ascending.
-template <typename Port>
-std::vector<std::pair<std::string_view, Protocol>> SortedNames(const std::vector<Port>& ports) {
-  std::vector<std::pair<std::string_view, Protocol>> names;
-  names.reserve(ports.size());
-  for (const Port& port : ports) names.emplace_back(port.name, port.protocol);
-  std::ranges::sort(names);
+// Returns the names and protocols of a list of ports, which can have 65,535 ports.
+auto NamesOf(const auto& ports) {
+  absl::flat_hash_set<std::pair<std::string_view, Protocol>> names;
+  for (const auto& port : ports) names.emplace(port.name, port.protocol);
   return names;
-}
-
-bool Contains(const std::vector<std::pair<std::string_view, Protocol>>& names, const auto& port) {
-  return std::ranges::binary_search(names, std::pair(std::string_view(port.name), port.protocol));
 }
 
 class Builder {
@@ -69,8 +55,8 @@ class Builder {
         slice_ports_(entry),
         service_(*entry.service),
         context_(context),
-        ports_before_(IndexPorts(numbered)),
         uses_of_others_(context.timer_uses) {
+    for (const PortRows& port : numbered.ports) ports_before_.emplace(IdentityOf(port), &port);
     if (before != nullptr) CountTimers(*before, -1, uses_of_others_);
   }
 
@@ -251,14 +237,14 @@ class Builder {
   // ports is usual: the pods of the slice do not have the others.
   void CheckSlicePorts() {
     constexpr size_t kMaxSlices = 10;
-    const auto names = SortedNames(service_.ports);
+    const auto names = NamesOf(service_.ports);
     size_t reported = 0;
     for (const auto& slice : entry_.slices) {
       if (slice->endpoints.empty() || !service_.cluster_ip[Index(slice->family)]) continue;
       size_t matching = 0;
       const EndpointPort* other = nullptr;
       for (const EndpointPort& port : slice->ports) {
-        if (Contains(names, port)) {
+        if (names.contains({port.name, port.protocol})) {
           ++matching;
         } else if (other == nullptr) {
           other = &port;
@@ -272,9 +258,10 @@ class Builder {
 
   // `other`: a port of the slice that the Service does not have, or null.
   void ReportSlice(const EndpointSlice& slice, const EndpointPort* other) {
-    const auto names = SortedNames(slice.ports);
-    const auto unused = std::ranges::find_if(
-        service_.ports, [&](const auto& port) { return !Contains(names, port); });
+    const auto unused =
+        std::ranges::find_if(service_.ports, [names = NamesOf(slice.ports)](const auto& port) {
+          return !names.contains({port.name, port.protocol});
+        });
     if (unused == service_.ports.end()) return;
     const std::string effect = "port " + NameOf(*unused) + " of Service " + service_.key +
                                " gets no endpoints from this EndpointSlice";
@@ -339,14 +326,8 @@ class Builder {
       cluster |= !internal_local;
       local |= internal_local || at.kind == DispatchKind::kExternalLocal;
     }
-    if (!cluster) {
-      resolved.cluster.clear();
-      resolved.cluster_weights.clear();
-    }
-    if (!local) {
-      resolved.local.clear();
-      resolved.local_weights.clear();
-    }
+    if (!cluster) resolved.cluster.clear();
+    if (!local) resolved.local.clear();
   }
 
   // Returns the applied or found rows of the port, or null.
@@ -472,7 +453,7 @@ class Builder {
   const SlicePorts slice_ports_;
   const Service& service_;
   DesiredContext& context_;
-  const PortRowsByIdentity ports_before_;
+  absl::flat_hash_map<PortIdentity, const PortRows*> ports_before_;
   TimerUses uses_of_others_;
   bool any_local_ = false;  // Whether a port has a local endpoint in the current family.
   DesiredService desired_;

@@ -3,10 +3,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "nft/expr/jenkins_hash.h"
 #include "proxy/ruleset/descriptor.h"
 
@@ -29,9 +29,7 @@ Counts Divide(const Weights& weights, uint64_t slots) {
   Counts counts(weights.size(), 1);
   std::vector<uint32_t> order(weights.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::tie(weights[a], a) < std::tie(weights[b], b);
-  });
+  std::ranges::sort(order, {}, [&](uint32_t i) { return std::tuple(weights[i], i); });
   uint64_t sum = Sum(weights);
   auto first = order.begin();
   for (; weights[*first] * slots < sum; ++first) {
@@ -86,34 +84,29 @@ uint64_t HashOf(const EndpointAddress& endpoint) {
 std::vector<EndpointAddress> AssignSlots(const std::vector<EndpointAddress>& before,
                                          const std::vector<EndpointAddress>& wanted) {
   if (before.empty()) return wanted;
-  std::vector<EndpointAddress> sorted_before = before;
-  std::sort(sorted_before.begin(), sorted_before.end());
-  std::vector<EndpointAddress> newcomers, gone;
-  std::set_difference(wanted.begin(), wanted.end(), sorted_before.begin(), sorted_before.end(),
-                      std::back_inserter(newcomers));
-  if (newcomers.empty() && wanted.size() == before.size()) return before;
-  std::set_difference(sorted_before.begin(), sorted_before.end(), wanted.begin(), wanted.end(),
-                      std::back_inserter(gone));
-
-  // Number of removed slots, at the index of the endpoint's first entry in `gone`.
-  std::vector<size_t> removed(gone.size());
-  const auto leaves = [&](const EndpointAddress& endpoint) {
-    const auto first = std::lower_bound(gone.begin(), gone.end(), endpoint);
-    if (first == gone.end()) return false;
-    size_t& count = removed[static_cast<size_t>(first - gone.begin())];
-    if (count == static_cast<size_t>(gone.end() - first) ||
-        first[static_cast<ptrdiff_t>(count)] != endpoint) {
-      return false;
-    }
+  // For each endpoint, its number of slots in `before`, minus the number in `wanted`.
+  absl::flat_hash_map<EndpointAddress, int64_t> surplus;
+  for (const EndpointAddress& endpoint : before) ++surplus[endpoint];
+  for (const EndpointAddress& endpoint : wanted) --surplus[endpoint];
+  std::vector<EndpointAddress> newcomers;
+  for (const EndpointAddress& endpoint : wanted) {
+    int64_t& count = surplus[endpoint];
+    if (count >= 0) continue;
+    newcomers.push_back(endpoint);
     ++count;
-    return true;
-  };
+  }
+  if (newcomers.empty() && wanted.size() == before.size()) return before;
+
   std::vector<EndpointAddress> slots = before;
   auto newcomer = newcomers.begin();
   for (size_t i = 0; i < slots.size();) {
-    if (!leaves(slots[i])) {
+    int64_t& count = surplus[slots[i]];
+    if (count <= 0) {
       ++i;
-    } else if (newcomer != newcomers.end()) {
+      continue;
+    }
+    --count;
+    if (newcomer != newcomers.end()) {
       slots[i++] = *newcomer++;
     } else {  // Keeps `i`, because the endpoint moved to slot `i` may also have to be removed.
       slots[i] = slots.back();
@@ -140,7 +133,7 @@ Counts SlotCounts(const Weights& weights) {
 
 std::vector<EndpointAddress> Weighted(std::vector<EndpointAddress> endpoints,
                                       const Weights& weights) {
-  if (weights.empty()) return endpoints;
+  if (weights.empty() || endpoints.empty()) return endpoints;
   const Counts counts = SlotCounts(weights);
   std::vector<EndpointAddress> slots;
   slots.reserve(std::accumulate(counts.begin(), counts.end(), size_t{0}));

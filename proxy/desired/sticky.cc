@@ -3,21 +3,13 @@
 #include <algorithm>
 
 namespace svcmap::proxy {
-namespace {
-
-bool ByAddress(const Affinity::Endpoint& a, const Affinity::Endpoint& b) {
-  return a.address < b.address;
-}
-
-}  // namespace
-
 void NumberEndpoints(const std::vector<EndpointAddress>& wanted, Affinity& affinity) {
   std::vector<Affinity::Endpoint> before = std::move(affinity.endpoints);
   affinity.endpoints.clear();
   std::vector<bool> used(kMaxStickyEndpoint + 1);
   for (const EndpointAddress& address : wanted) {
     Affinity::Endpoint endpoint{address, 0};
-    const auto held = std::lower_bound(before.begin(), before.end(), endpoint, ByAddress);
+    const auto held = std::ranges::lower_bound(before, address, {}, &Affinity::Endpoint::address);
     if (held != before.end() && held->address == address) {
       endpoint.number = held->number;
       used[endpoint.number] = true;

@@ -1,6 +1,7 @@
 // Rewrites of the tables.
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -229,11 +230,12 @@ void Planner::TakeNumbers(const FoundTables* tables) {
     tables->elements.ForEach([&](const nft::ElementView& element) { found->Add(element); });
   }
   found->Finish();
+  for (const Number& number : found->numbers()) {
+    numbering_.numbers.Of(number.pool, number.family).Keep(number.value);
+  }
   for (const NumberPool pool : kNumberPools) {
     for (const Family family : kFamilies) {
-      numbering_.numbers.Of(pool, family)
-          .Restore(found->numbers()[Index(pool)][Index(family)],
-                   (*next)[Index(pool)][Index(family)]);
+      numbering_.numbers.Of(pool, family).SkipTo((*next)[Index(pool)][Index(family)]);
     }
   }
   numbering_.found = std::move(found);
@@ -247,14 +249,8 @@ std::vector<Number> Planner::ForgetFoundPorts() {
     for (const Number& number : NumbersOf(rows)) used.insert(number);
   }
   std::vector<Number> unused;
-  for (const NumberPool pool : kNumberPools) {
-    for (const Family family : kFamilies) {
-      for (const uint32_t value : found->numbers()[Index(pool)][Index(family)]) {
-        const Number number = {pool, family, value};
-        if (!used.contains(number)) unused.push_back(number);
-      }
-    }
-  }
+  std::ranges::copy_if(found->numbers(), std::back_inserter(unused),
+                       [&](const Number& number) { return !used.contains(number); });
   return unused;
 }
 

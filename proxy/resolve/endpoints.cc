@@ -35,7 +35,7 @@ bool Before(const Candidate& a, const Candidate& b) {
          std::tie(a.hints->zones, a.hints->nodes) < std::tie(b.hints->zones, b.hints->nodes);
 }
 
-auto KeyOf(const SlicePorts::Port& at) {
+auto SlicePortKey(const SlicePorts::Port& at) {
   return std::tuple(at.slice->family, std::string_view(at.port->name), at.port->protocol);
 }
 
@@ -55,9 +55,7 @@ std::vector<Candidate> Merge(std::span<const SlicePorts::Port> ports,
                             endpoint.hints == 0 ? nullptr : &slice->hints[endpoint.hints - 1]});
     }
   }
-  if (!std::is_sorted(candidates.begin(), candidates.end(), Before)) {
-    std::sort(candidates.begin(), candidates.end(), Before);
-  }
+  if (!std::ranges::is_sorted(candidates, Before)) std::ranges::sort(candidates, Before);
   const auto last =
       std::unique(candidates.begin(), candidates.end(),
                   [](const auto& a, const auto& b) { return a.address == b.address; });
@@ -102,18 +100,14 @@ SlicePorts::SlicePorts(const ServiceEntry& entry) : service_(entry.service.get()
   for (const auto& slice : entry.slices) {
     for (const EndpointPort& port : slice->ports) ports_.push_back({slice.get(), &port});
   }
-  std::stable_sort(ports_.begin(), ports_.end(),
-                   [](const Port& a, const Port& b) { return KeyOf(a) < KeyOf(b); });
+  std::ranges::stable_sort(ports_, {}, SlicePortKey);
 }
 
 std::span<const SlicePorts::Port> SlicePorts::Find(Family family, std::string_view name,
                                                    Protocol protocol) const {
   const std::tuple key(family, name, protocol);
-  const auto first = std::lower_bound(ports_.begin(), ports_.end(), key,
-                                      [](const Port& a, const auto& b) { return KeyOf(a) < b; });
-  const auto last = std::upper_bound(first, ports_.end(), key,
-                                     [](const auto& a, const Port& b) { return a < KeyOf(b); });
-  return {first, last};
+  return {std::ranges::lower_bound(ports_, key, {}, SlicePortKey),
+          std::ranges::upper_bound(ports_, key, {}, SlicePortKey)};
 }
 
 ResolvedEndpoints ResolveEndpoints(const SlicePorts& slice_ports, Family family,
