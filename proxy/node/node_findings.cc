@@ -85,18 +85,13 @@ Finding OfNode(const NodeFindingsInput& input, const char* field, FindingCode co
 }
 
 // Reports families in which the setting selects addresses, but the node has none of them.
-void AddClosedNodePorts(const NodeFindingsInput& input, const Node* node,
+void AddClosedNodePorts(const NodeFindingsInput& input, const NodePortUse& use, const Node* node,
                         std::vector<Finding>& findings) {
-  const auto is_local = [&](const IpAddress& address) {
-    return std::ranges::find(input.addresses.interfaces, address, &InterfaceAddress::address) !=
-           input.addresses.interfaces.end();
-  };
   for (const Family family : kFamilies) {
-    if (!input.use.any[Index(family)]) continue;
-    const auto accepts = [&](const IpAddress& address) {
-      return address.family() == family && is_local(address);
-    };
-    if (std::ranges::any_of(input.accepted, accepts)) continue;
+    if (!use.any[Index(family)]) continue;
+    if (std::ranges::find(input.accepted, family, &IpAddress::family) != input.accepted.end()) {
+      continue;
+    }
     const std::string name(FamilyName(family));
     const std::string closed = "no address accepts connections to " + name + " nodePorts";
     const IpAddress* primary = PrimaryAddress(node, family);
@@ -152,8 +147,9 @@ std::vector<Finding> NodeFindings(const NodeFindingsInput& input) {
                "exist; the addresses, pod CIDRs and zone of this node are unknown"));
   }
   AddServiceCidrs(input, NetworksOf(input, node), findings);
-  AddClosedNodePorts(input, node, findings);
-  if (input.use.over_limit) {
+  const NodePortUse use = NodePortUseOf(input.store, input.accepted, input.max_elements);
+  AddClosedNodePorts(input, use, node, findings);
+  if (use.over_limit) {
     findings.push_back(
         OfNode(input, kSetting, FindingCode::kTooMany, std::to_string(input.accepted.size()),
                "addresses accept nodePorts, so all Services and nodePorts together have more than "

@@ -35,7 +35,6 @@ struct NodeFindingsInput {
   const NodePortAddresses& node_port_addresses;
   const std::vector<IpAddress>& accepted;  // The node's addresses that accept nodePorts.
   std::vector<IpPrefix> pod_cidrs;
-  NodePortUse use;
   uint64_t max_elements;
 };
 

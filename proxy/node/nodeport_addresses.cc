@@ -6,11 +6,6 @@
 namespace svcmap::proxy {
 namespace {
 
-bool InPrefixes(const std::vector<IpPrefix>& prefixes, const IpAddress& address) {
-  return std::ranges::any_of(prefixes,
-                             [&](const auto& prefix) { return prefix.Contains(address); });
-}
-
 // Adds the meaning of one item of the setting to `result`. Returns false if the item is invalid.
 bool AddItem(std::string_view item, NodePortAddresses& result) {
   if (item == "primary") {
@@ -96,7 +91,9 @@ std::vector<IpAddress> AcceptedNodePortAddresses(const NodePortAddresses& wanted
     for (const IpAddress& address : interfaces) {
       if (address.family() != family || address.IsLoopback()) continue;
       const bool is_primary = primary != nullptr && address == *primary;
-      if (all || is_primary || InPrefixes(wanted.prefixes, address)) accepted.push_back(address);
+      const bool listed = std::ranges::any_of(
+          wanted.prefixes, [&](const IpPrefix& prefix) { return prefix.Contains(address); });
+      if (all || is_primary || listed) accepted.push_back(address);
     }
   }
   std::sort(accepted.begin(), accepted.end());

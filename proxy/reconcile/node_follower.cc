@@ -49,9 +49,7 @@ NodeFacts NodeFollower::FactsNow() const {
   facts.reserved = ReservedAddressesOf(addresses_);
   for (const Family family : kFamilies) {
     const IpAddress* own_ip = PrimaryAddress(node, family);
-    facts.own_ip[Index(family)] =
-        own_ip != nullptr ? *own_ip
-                          : *IpAddress::Parse(family == Family::kIpv4 ? "127.0.0.1" : "::1");
+    facts.own_ip[Index(family)] = own_ip != nullptr ? *own_ip : LocalhostAddress(family);
     if (!options_.ruleset.answer_ping) continue;
     facts.ping_target[Index(family)] = PingTarget(node, interfaces_, family);
   }
@@ -98,7 +96,6 @@ std::vector<Finding> NodeFollower::Findings(const NodeFacts& facts) const {
                        .node_port_addresses = options_.node_port_addresses,
                        .accepted = facts.node_port_addresses,
                        .pod_cidrs = std::move(pods),
-                       .use = UseNow(facts),
                        .max_elements = options_.max_elements});
 }
 

@@ -44,7 +44,6 @@ class NodeFindingsTest : public ::testing::Test {
                                   .node_port_addresses = setting_,
                                   .accepted = accepted,
                                   .pod_cidrs = pod_cidrs_,
-                                  .use = NodePortUseOf(store_, accepted, max_elements_),
                                   .max_elements = max_elements_})) {
       texts.push_back(finding.ToString());
     }
