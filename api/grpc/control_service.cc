@@ -51,17 +51,17 @@ std::vector<Listed> Collect(const proxy::Store& store, v1::Kind requested) {
     return requested == v1::KIND_UNSPECIFIED || requested == kind;
   };
   listed.reserve((wanted(v1::KIND_SERVICE) ? store.service_count() : 0) +
-                 (wanted(v1::KIND_ENDPOINT_SLICE) ? store.slice_count() : 0));
+                 (wanted(v1::KIND_ENDPOINT_SLICE) ? store.slices().size() : 0));
   if (wanted(v1::KIND_SERVICE)) {
-    store.ForEachService([&](const std::string&, const proxy::ServiceEntry& entry) {
-      if (!entry.service) return;
+    for (const auto& [key, entry] : store.services()) {
+      if (!entry.service) continue;
       listed.emplace_back(proxy::Kind::kService, entry.service, entry.service->key);
-    });
+    }
   }
   if (wanted(v1::KIND_ENDPOINT_SLICE)) {
-    store.ForEachSlice([&](const std::shared_ptr<const proxy::EndpointSlice>& slice) {
+    for (const auto& [key, slice] : store.slices()) {
       listed.emplace_back(proxy::Kind::kEndpointSlice, slice, slice->key);
-    });
+    }
   }
   if (wanted(v1::KIND_NODE)) {
     for (const auto& [key, node] : store.nodes()) {

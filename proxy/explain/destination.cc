@@ -18,12 +18,6 @@ void SetPorts(uint16_t port, ResolvedEndpoints& resolved) {
   }
 }
 
-// Returns true if the address accepts nodePorts of the protocol on localhost (S-113).
-bool IsOnLocalhost(const ExplainContext& context, const Destination& to) {
-  return context.localhost_node_ports[Index(to.family())] && to.protocol == Protocol::kTcp &&
-         to.address == LocalhostAddress(to.family());
-}
-
 // Finds the Service port for the destination. An exact match of address and port takes precedence
 // over nodePorts (S-94). If an address has several roles in its Service, the first role counts, as
 // in proxy/desired.
@@ -31,7 +25,10 @@ void FindOwner(const ExplainContext& context, Destination& to) {
   const Claims& claims = context.store.claims();
   const Service* owner = claims.Owner({to.address, to.protocol, to.number});
   const bool exact = owner != nullptr;
-  const bool localhost = IsOnLocalhost(context, to);
+  // The address accepts TCP nodePorts on localhost (S-113).
+  const bool localhost = context.localhost_node_ports[Index(to.family())] &&
+                         to.protocol == Protocol::kTcp &&
+                         to.address == LocalhostAddress(to.family());
   if (!exact &&
       (localhost || absl::c_linear_search(context.node.node_port_addresses, to.address))) {
     owner = claims.Owner(NodePortClaim(to.family(), to.protocol, to.number));
@@ -68,13 +65,13 @@ std::string TextWithoutSlices(const Store& store, const Service& service, Family
   constexpr size_t kMaxNamed = 3;
   const std::string name_space = service.key.substr(0, service.key.find('/') + 1);
   absl::btree_set<std::shared_ptr<const EndpointSlice>, SliceKeyLess> others;
-  store.ForEachSlice([&](const std::shared_ptr<const EndpointSlice>& slice) {
-    if (slice->family != family || !slice->key.starts_with(name_space)) return;
+  for (const auto& [key, slice] : store.slices()) {
+    if (slice->family != family || !key.starts_with(name_space)) continue;
     const ServiceEntry* entry = store.Find(slice->service_key);
-    if (entry != nullptr && entry->service != nullptr) return;
+    if (entry != nullptr && entry->service != nullptr) continue;
     others.insert(slice);
     if (others.size() > kMaxNamed) others.erase(std::prev(others.end()));
-  });
+  }
   std::string text =
       absl::StrCat("no ", std::string(FamilyName(family)), " EndpointSlice has the label ",
                    "kubernetes.io/service-name: ", service.key.substr(name_space.size()));
@@ -97,17 +94,17 @@ void Survey(const Store& store, Destination& to) {
     const auto at = [&](const EndpointAddress& endpoint) { return endpoint.ip == address; };
     return absl::c_any_of(to.resolved.cluster, at) || absl::c_any_of(to.resolved.local, at);
   };
-  store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-    if (!entry.service || !entry.service->proxied) return;
+  for (const auto& [key, entry] : store.services()) {
+    if (!entry.service || !entry.service->proxied) continue;
     const std::optional<IpAddress>& cluster_ip = entry.service->cluster_ip[Index(to.family())];
-    if (!cluster_ip) return;  // Skips a Service that has no port in this family (S-3).
+    if (!cluster_ip) continue;  // Skips a Service that has no port in this family (S-3).
     if (*cluster_ip == to.address) KeepFirst(key, to.cluster_ip_of);
     if (absl::c_linear_search(entry.service->external_ips, to.address) ||
         absl::c_linear_search(entry.service->load_balancer_ips, to.address)) {
       KeepFirst(key, to.listed_by);
     }
     if (is_endpoint(*cluster_ip)) to.chained = cluster_ip;
-  });
+  }
   for (const auto& [name, object] : store.service_cidrs()) {
     for (const IpPrefix& cidr : object->cidrs) {
       if (cidr.Contains(to.address)) to.service_cidr = &cidr;

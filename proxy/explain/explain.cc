@@ -82,8 +82,9 @@ class PathTracer {
 
   // Adds the findings of a Service for which `concerns` is true. With an empty key, adds findings
   // of the node.
-  template <typename Concerns>
-  void AddFindings(const std::string& service, Concerns&& concerns) {
+  void AddFindings(
+      const std::string& service,
+      const std::function<bool(const Finding&)>& concerns = [](const Finding&) { return true; }) {
     constexpr size_t kMaxSteps = 3;
     size_t count = 0;
     for (const Finding& finding : context_.findings.Of(service)) {
@@ -92,9 +93,6 @@ class PathTracer {
     if (count > kMaxSteps) {
       AddStep("finding", absl::StrCat(count - kMaxSteps, " more, see svcmapctl status"), "");
     }
-  }
-  void AddFindings(const std::string& service) {
-    AddFindings(service, [](const Finding&) { return true; });
   }
 
   void AddNodePortFindings() {

@@ -59,9 +59,7 @@ void AddChange(const std::string& key, Value value, bool has,
 }  // namespace
 
 Reconciler::Reconciler(nft::Kernel& kernel, ReconcilerOptions options, ObjectWriter* disk)
-    : kernel_(kernel), options_(std::move(options)), disk_(disk) {
-  if (disk_ != nullptr) store_.KeepTouched();
-}
+    : kernel_(kernel), options_(std::move(options)), disk_(disk) {}
 
 absl::StatusOr<Received> Reconciler::Adopt(const SavedObjects& saved) {
   Marker marker;
@@ -342,17 +340,17 @@ void Reconciler::Advance(SyncPlan& sync_plan, const Marker& marker) {
 // Starts to save the objects that have changed since the last call. `revision` is the revision of
 // the tables after the commit of these changes.
 void Reconciler::SaveObjects(uint64_t revision) {
+  auto keys = store_.TakeTouched();
   if (disk_ == nullptr) return;
   SavedBatch batch{.everything = outdated_ || disk_->needs_everything(),
                    .partial = partial_,
                    .revision = revision};
-  // Sorted like the index of the database, so that fewer of its pages are read and written.
-  auto keys = store_.TakeTouched();
   if (batch.everything) {
     outdated_ = false;
     keys.clear();
     store_.ForEachObject([&](Kind kind, const std::string& key) { keys.emplace_back(kind, key); });
   }
+  // Sorted like the index of the database, so that fewer of its pages are read and written.
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   for (const auto& [kind, key] : keys) {

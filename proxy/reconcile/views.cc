@@ -22,7 +22,7 @@ void Reconciler::FillStatus(LoopStatus& status) const {
   const Node* node = node_.ThisNode();
   status.revision = revision();
   status.services = store_.service_count();
-  status.slices = store_.slice_count();
+  status.slices = store_.slices().size();
   status.nodes = store_.nodes().size();
   status.service_cidrs = store_.service_cidrs().size();
   status.object_bytes = store_.bytes();
@@ -53,9 +53,9 @@ void RowReader::Start(Reconciler& reconciler) {
                   reconciler.node_.Rows(reconciler.node_.facts()));
   }
   if (rows_ == Rows::kDesired) {
-    store.ForEachService([this](const std::string& key, const ServiceEntry& entry) {
+    for (const auto& [key, entry] : store.services()) {
       if (entry.service) keys_.push_back(key);
-    });
+    }
   } else if (rows_ == Rows::kPending) {
     store.dirty().ForEach([this](const DirtyService& dirty) { keys_.push_back(dirty.key); });
   }

@@ -6,7 +6,7 @@ namespace svcmap::proxy {
 namespace {
 
 size_t ObjectCount(const Store& store) {
-  return store.service_count() + store.slice_count() + store.nodes().size() +
+  return store.service_count() + store.slices().size() + store.nodes().size() +
          store.service_cidrs().size();
 }
 

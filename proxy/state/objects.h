@@ -20,15 +20,7 @@ namespace svcmap::proxy {
 enum class Protocol : uint8_t { kTcp = 6, kUdp = 17, kSctp = 132 };  // IANA protocol numbers.
 
 constexpr std::string_view ProtocolName(Protocol protocol) {
-  switch (protocol) {
-    case Protocol::kTcp:
-      return "TCP";
-    case Protocol::kUdp:
-      return "UDP";
-    case Protocol::kSctp:
-      return "SCTP";
-  }
-  return "?";
+  return protocol == Protocol::kTcp ? "TCP" : protocol == Protocol::kUdp ? "UDP" : "SCTP";
 }
 
 enum class Kind : uint8_t { kService, kEndpointSlice, kNode, kServiceCidr };

@@ -281,7 +281,7 @@ void Store::Touch(const Change& change, const std::string* before, const std::st
   };
   count(before, uint64_t{0} - 1);
   count(after, 1);
-  if (keep_touched_) progress_.touched.emplace_back(change.kind, change.key);
+  progress_.touched.emplace_back(change.kind, change.key);
 }
 
 Change Store::Stored(Kind kind, const std::string& key) const {
@@ -440,16 +440,6 @@ void Store::ForEachObject(const std::function<void(Kind, const std::string&)>& f
   for (const auto& [key, slice] : slices_) fn(Kind::kEndpointSlice, key);
   for (const auto& [key, node] : nodes_) fn(Kind::kNode, key);
   for (const auto& [key, cidr] : service_cidrs_) fn(Kind::kServiceCidr, key);
-}
-
-void Store::ForEachService(
-    const std::function<void(const std::string&, const ServiceEntry&)>& fn) const {
-  for (const auto& [key, entry] : services_) fn(key, entry);
-}
-
-void Store::ForEachSlice(
-    const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const {
-  for (const auto& [key, slice] : slices_) fn(slice);
 }
 
 std::string LossBeyond(const SnapshotLoss& loss, unsigned percent) {

@@ -153,8 +153,6 @@ class Store {
   void BeginTrial();
   void EndTrial();
 
-  // Starts recording which objects have changed.
-  void KeepTouched() { keep_touched_ = true; }
   // Returns the objects that have changed since the previous call, possibly with duplicates.
   std::vector<std::pair<Kind, std::string>> TakeTouched() {
     return std::exchange(progress_.touched, {});
@@ -186,6 +184,11 @@ class Store {
 
   const ServiceEntry* Find(const std::string& key) const;
   const Claims& claims() const { return claims_; }
+  // Includes entries without a Service. service_count() is the number of Services.
+  const absl::flat_hash_map<std::string, ServiceEntry>& services() const { return services_; }
+  const absl::flat_hash_map<std::string, std::shared_ptr<const EndpointSlice>>& slices() const {
+    return slices_;
+  }
   const absl::btree_map<std::string, std::shared_ptr<const Node>>& nodes() const { return nodes_; }
   const absl::btree_map<std::string, std::shared_ptr<const ServiceCidr>>& service_cidrs() const {
     return service_cidrs_;
@@ -196,11 +199,7 @@ class Store {
   uint64_t TakeNodeSequence() { return std::exchange(node_sequence_, 0); }
 
   void ForEachObject(const std::function<void(Kind, const std::string& key)>& fn) const;
-  void ForEachService(const std::function<void(const std::string&, const ServiceEntry&)>& fn) const;
-  void ForEachSlice(
-      const std::function<void(const std::shared_ptr<const EndpointSlice>&)>& fn) const;
   size_t service_count() const { return service_count_; }
-  size_t slice_count() const { return slices_.size(); }
   // Total size of all stored objects as received, including their names.
   uint64_t bytes() const { return bytes_; }
   // Sum of ElementCount() over all Services and EndpointSlices.
@@ -270,7 +269,6 @@ class Store {
   uint64_t revision_ = 0;
   uint64_t bytes_ = 0;
   uint64_t elements_ = 0;
-  bool keep_touched_ = false;
   bool keep_moves_ = false;
   Progress progress_;
   std::optional<Trial> trial_;

@@ -315,8 +315,8 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
   void TakeSnapshot(uint64_t sequence) {
     Store& store = reconciler_->store();
     std::vector<std::string> services, slices;
-    store.ForEachService([&](const std::string& key, const auto&) { services.push_back(key); });
-    store.ForEachSlice([&](const auto& slice) { slices.push_back(slice->key); });
+    for (const auto& [key, entry] : store.services()) services.push_back(key);
+    for (const auto& [key, slice] : store.slices()) slices.push_back(key);
     // Sort the names, so that a seed always produces the same result.
     std::sort(services.begin(), services.end());
     std::sort(slices.begin(), slices.end());
@@ -422,13 +422,13 @@ class ConvergenceTest : public ::testing::TestWithParam<std::tuple<On, unsigned>
     for (const auto& [name, cidr] : store.service_cidrs()) {
       to.store().Apply({.kind = Kind::kServiceCidr, .key = name, .service_cidr = cidr}, 1);
     }
-    store.ForEachSlice([&](const auto& slice) {
-      to.store().Apply({.kind = Kind::kEndpointSlice, .key = slice->key, .slice = slice}, 1);
-    });
-    store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
-      if (!entry.service) return;
+    for (const auto& [key, slice] : store.slices()) {
+      to.store().Apply({.kind = Kind::kEndpointSlice, .key = key, .slice = slice}, 1);
+    }
+    for (const auto& [key, entry] : store.services()) {
+      if (!entry.service) continue;
       to.store().Apply({.kind = Kind::kService, .key = key, .service = entry.service}, 1);
-    });
+    }
   }
 
   void SyncOnce() {

@@ -102,13 +102,13 @@ class Agent {
     Settle();
     v1::ApplyRequest request;
     request.set_protocol_version(2);
-    store().ForEachService([&](const std::string&, const proxy::ServiceEntry& entry) {
+    for (const auto& [key, entry] : store().services()) {
       if (entry.service)
         *request.add_objects() = ToObject(proxy::Kind::kService, entry.service->message);
-    });
-    store().ForEachSlice([&](const std::shared_ptr<const proxy::EndpointSlice>& slice) {
+    }
+    for (const auto& [key, slice] : store().slices()) {
       *request.add_objects() = ToObject(proxy::Kind::kEndpointSlice, slice->message);
-    });
+    }
     for (const auto& [name, node] : store().nodes()) {
       *request.add_objects() = ToObject(proxy::Kind::kNode, node->message);
     }

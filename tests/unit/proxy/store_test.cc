@@ -182,7 +182,7 @@ TEST_F(StoreTest, NothingIsLeftOfAServiceWithoutSlices) {
   ApplySettled({AService("ns/a"), ASlice("ns/a-1", "ns/a"), NoSlice("ns/a-1"), NoService("ns/a")});
   EXPECT_THAT(store_.Find("ns/a"), IsNull());
   EXPECT_EQ(store_.service_count(), 0u);
-  EXPECT_EQ(store_.slice_count(), 0u);
+  EXPECT_EQ(store_.slices().size(), 0u);
 }
 
 TEST_F(StoreTest, S18_ASliceThatMovesLeavesOneServiceForTheOther) {
@@ -280,10 +280,10 @@ class SnapshotTest : public ::testing::Test {
   // Returns the stored objects as sorted lines such as "Service x/old".
   std::vector<std::string> Stored() const {
     std::vector<std::string> held;
-    store_.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+    for (const auto& [key, entry] : store_.services()) {
       if (entry.service) held.push_back("Service " + key);
-    });
-    store_.ForEachSlice([&](const auto& slice) { held.push_back("EndpointSlice " + slice->key); });
+    }
+    for (const auto& [key, slice] : store_.slices()) held.push_back("EndpointSlice " + key);
     for (const auto& [name, node] : store_.nodes()) held.push_back("Node " + name);
     for (const auto& [name, cidr] : store_.service_cidrs()) held.push_back("ServiceCIDR " + name);
     std::sort(held.begin(), held.end());

@@ -58,21 +58,21 @@ Lines StateOf(const Store& store) {
     const Service* owner = store.claims().Owner(claim);
     lines.push_back(claim.ToString() + " is " + (owner == nullptr ? "free" : owner->message));
   };
-  store.ForEachService([&](const std::string& key, const ServiceEntry& entry) {
+  for (const auto& [key, entry] : store.services()) {
     std::string line = key + ": " + (entry.service ? entry.service->message : "unknown");
     for (const auto& slice : entry.slices) line += " | " + slice->key + " " + slice->message;
     lines.push_back(line);
-    if (!entry.service) return;
+    if (!entry.service) continue;
     for (const ClaimKey& claim : ClaimsOf(*entry.service)) add_owner(claim);
-  });
-  store.ForEachSlice([&](const auto& slice) { lines.push_back(slice->key + slice->message); });
+  }
+  for (const auto& [key, slice] : store.slices()) lines.push_back(key + slice->message);
   for (const auto& [key, node] : store.nodes()) lines.push_back(key + node->message);
   for (const auto& [key, cidr] : store.service_cidrs()) lines.push_back(key + cidr->message);
   std::sort(lines.begin(), lines.end());
   store.dirty().ForEach(
       [&](const DirtyService& d) { lines.push_back("dirty " + d.key + number(d.sequence)); });
   lines.push_back("token " + number(store.token()[0]) + " " + number(store.token()[1]));
-  lines.push_back("counts " + number(store.service_count()) + " " + number(store.slice_count()) +
+  lines.push_back("counts " + number(store.service_count()) + " " + number(store.slices().size()) +
                   " " + number(store.bytes()) + " " + number(store.elements()));
   lines.push_back("version " + number(store.node_version()) + number(store.addresses_moved()));
   return lines;
@@ -86,7 +86,6 @@ struct AgentRun {
       sent = Sorted(std::move(sent));
       return fault;
     });
-    reconciler.store().KeepTouched();
   }
   void Apply(const std::vector<Change>& changes) {
     ++sequence;
@@ -112,12 +111,12 @@ struct AgentRun {
 class DryRunPropertyTest : public ::testing::TestWithParam<uint32_t> {
  protected:
   void Sync(nft::FakeKernel::Fault fault) {
+    EXPECT_EQ(asked_.reconciler.store().TakeTouched(), other_.reconciler.store().TakeTouched());
     result_ = asked_.Sync(fault);
     const SyncResult other = other_.Sync(fault);
     ASSERT_EQ(asked_.sent, other_.sent) << "without dry runs it would have sent the second";
     EXPECT_EQ(result_.outcome, other.outcome);
     EXPECT_EQ(result_.recreated, other.recreated);
-    EXPECT_EQ(asked_.reconciler.store().TakeTouched(), other_.reconciler.store().TakeTouched());
     EXPECT_EQ(Contents(asked_.kernel), Contents(other_.kernel));
     EXPECT_EQ(asked_.reconciler.applied().marker(), other_.reconciler.applied().marker());
   }
