@@ -259,7 +259,6 @@ absl::Status Agent::Serve(proxy::Received received, const proxy::Leader& leader)
   // The first plan reads the tables, even if it writes nothing.
   heap_trim_.AfterSync(HeapTrim::kManyElements);
   loop_->Start(received);
-  cleaner_.FindStaleConnectionsWith(std::bind_front(&Agent::FindStale, this));
   changes_.GoTo(&*loop_);
   status = Keep(Server::Start(options_.listeners, options_.push_limits, *service_), server_);
   if (status.ok() && !options_.manifests.empty()) {
@@ -322,8 +321,8 @@ absl::Status Agent::Wait(const sigset_t& signals) {
 void Agent::Stop() {
   StartExitGuard();
   if (loop_) loop_->Stop();  // Answers pending batches, so that the gRPC server can close streams.
-  changes_.GoTo(nullptr);    // The kernel's monitor and the cleaner outlive the loop.
-  cleaner_.FindStaleConnectionsWith(nullptr);
+  changes_.GoTo(nullptr);    // The kernel's monitor outlives the loop.
+  cleaner_.Stop();
   watches_.End();
   if (disk_ != nullptr) disk_->Stop();
 }
@@ -360,8 +359,8 @@ void Agent::OnAddresses(NodeAddresses node) {
   loop_->SetInterfaceAddresses(std::move(node));
 }
 
-proxy::Cleaner::StaleConnections Agent::FindStale(std::span<const nft::Flow> flows) {
-  proxy::Cleaner::StaleConnections stale;
+proxy::StaleConnections Agent::FindStale(std::span<const nft::Flow> flows) {
+  proxy::StaleConnections stale;
   loop_->Call([&](proxy::Reconciler& reconciler) {
     stale = FindStaleConnections(flows, reconciler.store(), reconciler.node().facts());
   });

@@ -88,7 +88,7 @@ class Agent {
   void OnRepair(const proxy::RepairResult& result);
   void OnCleanup(const proxy::Cleanup& cleanup);
   void OnAddresses(NodeAddresses node);
-  proxy::Cleaner::StaleConnections FindStale(std::span<const nft::Flow> flows);
+  proxy::StaleConnections FindStale(std::span<const nft::Flow> flows);
   bool MakesProgress();
   // `watching` is true if the kernel notifies svcmapd when another process changes its tables.
   proxy::Health Health(const proxy::LoopStatus& status, bool watching) const;
@@ -118,7 +118,9 @@ class Agent {
   std::optional<LocalhostForwarder> forwarder_;  // Absent unless loopback addresses have nodePorts.
   nft::NetlinkFlowTable flows_;
   proxy::Cleaner cleaner_{
-      flows_, {.on_round = [this](const proxy::Cleanup& cleanup) { OnCleanup(cleanup); }}};
+      flows_,
+      {.find = [this](std::span<const nft::Flow> flows) { return FindStale(flows); },
+       .on_round = [this](const proxy::Cleanup& cleanup) { OnCleanup(cleanup); }}};
   std::optional<proxy::Loop> loop_;
   std::unique_ptr<nft::AddressMonitor> addresses_;
   // The systemd watchdog is notified only while the reconcile loop makes progress.

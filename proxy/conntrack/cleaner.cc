@@ -67,16 +67,6 @@ void Cleaner::TablesRepaired() {
   wake_.notify_one();
 }
 
-void Cleaner::FindStaleConnectionsWith(StaleConnectionsFn find) {
-  {
-    const std::lock_guard find_lock(find_mutex_);
-    const std::lock_guard lock(mutex_);
-    has_find_ = find != nullptr;
-    find_ = std::move(find);
-  }
-  wake_.notify_one();
-}
-
 CleanerStatus Cleaner::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
@@ -86,11 +76,11 @@ std::optional<Clock::time_point> Cleaner::WorkDueAt() const {
   if (!complete_) return std::nullopt;
   if (udp_.due()) return Clock::time_point::min();
   std::optional<Time> departures_at;
-  if (has_find_ && !departures_.order().empty()) {
+  if (options_.find && !departures_.order().empty()) {
     departures_at = departures_.order().front().event.time + options_.gone_after;
   }
   std::optional<Time> at = repeat_at_;
-  for (const auto& due_at : {departures_at, has_find_ ? handshakes_.due_at() : std::nullopt}) {
+  for (const auto& due_at : {departures_at, options_.find ? handshakes_.due_at() : std::nullopt}) {
     if (due_at) at = std::min(at.value_or(*due_at), *due_at);
   }
   return at;
@@ -117,8 +107,7 @@ Cleaner::Round Cleaner::StartRound() {
   const bool repeats = repeat_at_ && *repeat_at_ <= round.start;
   // A scan before the time of the repeat is no substitute, because replies can still be in flight.
   if (repeats) repeat_at_.reset();
-  round.udp = first_scan || (repeats && udp_.services() > 0);
-  if (round.udp) {
+  if (first_scan || (repeats && udp_.services() > 0)) {
     repeat_delay_ =
         first_scan ? options_.repeat
                    : std::min(2 * repeat_delay_, std::max(options_.repeat, options_.last_retry));
@@ -127,19 +116,18 @@ Cleaner::Round Cleaner::StartRound() {
   }
   absl::flat_hash_set<ServiceHash> tcp_services;
   for (const auto& [departure, endpoint] : departures_.order()) {
-    if (!has_find_ || departure.time + options_.gone_after > round.start) break;
+    if (!options_.find || departure.time + options_.gone_after > round.start) break;
     tcp_services.insert(departure.service);
   }
-  round.tcp = !tcp_services.empty();
   round.cleanup.tcp_services = tcp_services.size();
-  round.handshakes = round.cleanup.handshakes = has_find_ && handshakes_.Start(round.start);
+  round.cleanup.handshakes = options_.find && handshakes_.Start(round.start);
   for (const Family family : kFamilies) {
     const auto add = [&](nft::TransportProtocol protocol, bool covered) {
       if (covered) round.kinds.push_back({protocol, family});
     };
-    add(nft::TransportProtocol::kUdp, round.udp && udp_.HasFamily(family));
-    add(nft::TransportProtocol::kTcp, round.handshakes || round.tcp);
-    add(nft::TransportProtocol::kSctp, round.handshakes);
+    add(nft::TransportProtocol::kUdp, round.udp() && udp_.HasFamily(family));
+    add(nft::TransportProtocol::kTcp, round.handshakes() || round.tcp());
+    add(nft::TransportProtocol::kSctp, round.handshakes());
   }
   return round;
 }
@@ -154,7 +142,7 @@ void Cleaner::Run() {
 
     Round round = StartRound();
     // A repeated scan has nothing to do if no Service has flows left.
-    if (!round.udp && !round.tcp && !round.handshakes) continue;
+    if (!round.udp() && !round.tcp() && !round.handshakes()) continue;
     round.cleanup.forgotten_tcp = std::exchange(forgotten_, 0);
     lock.unlock();
     Clean(round);
@@ -203,10 +191,7 @@ bool Cleaner::Delete(std::vector<nft::Flow>& flows, std::array<uint64_t, 2>& del
 // Waits for the end of the present commit, because listed flows may use its rules.
 bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
   if (!flows.empty()) {
-    {
-      const std::lock_guard find_lock(find_mutex_);
-      if (find_ && !find_({})) return false;
-    }
+    if (options_.find && !options_.find({})) return false;
     const std::lock_guard lock(mutex_);
     if (stopping_) return false;
     std::erase_if(flows, [this](const nft::Flow& flow) { return !udp_.IsStale(flow); });
@@ -216,10 +201,7 @@ bool Cleaner::DeleteUdp(std::vector<nft::Flow>& flows, Cleanup& cleanup) {
 
 std::vector<ServiceHash> Cleaner::KeepStaleConnections(std::vector<nft::Flow>& flows) {
   StaleConnections stale;
-  {
-    const std::lock_guard lock(find_mutex_);
-    if (find_ && !flows.empty()) stale = find_(flows);
-  }
+  if (options_.find && !flows.empty()) stale = options_.find(flows);
   if (!stale) flows.clear();
   std::vector<ServiceHash> services;
   for (size_t i = 0; i < flows.size(); ++i) {
@@ -241,7 +223,7 @@ bool Cleaner::DeleteConnections(std::vector<nft::Flow>& flows, Round& round) {
       const nft::Flow& flow = flows[i];
       if (IsGone(flow, services[i], round)) {
         gone.push_back(flow);
-      } else if (!flow.unreplied || !round.handshakes) {
+      } else if (!flow.unreplied || !round.handshakes()) {
         continue;
       } else if (handshakes_.IsReused(flow, services[i], now)) {
         reused.push_back(flow);
@@ -258,7 +240,7 @@ bool Cleaner::DeleteConnections(std::vector<nft::Flow>& flows, Round& round) {
 void Cleaner::Clean(Round& round) {
   Cleanup& cleanup = round.cleanup;
   absl::flat_hash_map<uint32_t, nft::Flow> old;  // The old handshakes that are still stale, by id.
-  if (round.handshakes) {
+  if (round.handshakes()) {
     std::vector<nft::Flow> recorded;
     {
       const std::lock_guard lock(mutex_);
@@ -275,7 +257,7 @@ void Cleaner::Clean(Round& round) {
   // and continues at the same position.
   std::vector<nft::Flow> udp, connections;
   const uint64_t max_entries =
-      round.udp || round.tcp ? nft::FlowTable::kAllEntries : options_.max_handshake_entries;
+      round.udp() || round.tcp() ? nft::FlowTable::kAllEntries : options_.max_handshake_entries;
   const auto listing = table_.ForEach(round.kinds, max_entries, [&](const nft::Flow& flow) {
     if (stopping_) return false;
     const auto locked = [this](const auto& test) {
@@ -287,8 +269,8 @@ void Cleaner::Clean(Round& round) {
       udp.push_back(flow);
       return udp.size() < kChunk || DeleteUdp(udp, cleanup);
     }
-    const bool handshake = round.handshakes && flow.unreplied;
-    if (!handshake && !(round.tcp && locked([&] { return DeparturesOf(flow) != nullptr; }))) {
+    const bool handshake = round.handshakes() && flow.unreplied;
+    if (!handshake && !(round.tcp() && locked([&] { return DeparturesOf(flow) != nullptr; }))) {
       return true;
     }
     // An old handshake is deleted immediately, because its endpoint could reply at any time.
@@ -314,13 +296,13 @@ void Cleaner::Settle(const Round& round) {
   auto rest = std::chrono::duration_cast<Clock::duration>(cleanup.duration * options_.rest_factor);
   if (cleanup.complete) {
     backoff_.Success();
-    if (round.udp) udp_.Finish();
-    if (round.tcp) departures_.ForgetUntil(round.start - options_.gone_after);
-    if (round.handshakes) handshakes_.Finish();
+    if (round.udp()) udp_.Finish();
+    if (round.tcp()) departures_.ForgetUntil(round.start - options_.gone_after);
+    if (round.handshakes()) handshakes_.Finish();
   } else {
     rest = std::max<Clock::duration>(rest, backoff_.Failure());
-    if (round.udp) udp_.MakeDue();
-    if (round.handshakes) handshakes_.Return();
+    if (round.udp()) udp_.MakeDue();
+    if (round.handshakes()) handshakes_.Return();
   }
   if (cleanup.deleted[0] + cleanup.deleted[1] > 0) repeat_at_ = Clock::now() + repeat_delay_;
   next_ = Clock::now() + rest;

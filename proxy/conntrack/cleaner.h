@@ -56,6 +56,9 @@ struct CleanerStatus {
   std::array<uint64_t, 2> deleted_handshakes = {};
 };
 
+// The result of FindStaleConnections().
+using StaleConnections = std::optional<std::vector<std::optional<ServiceHash>>>;
+
 struct CleanerOptions {
   // Delay between a change and the resulting round, so that packets in flight during the change are
   // already tracked.
@@ -75,6 +78,12 @@ struct CleanerOptions {
   std::chrono::milliseconds repeat{1000};
   std::chrono::milliseconds first_retry{1000};
   std::chrono::milliseconds last_retry{60000};
+  // Calls FindStaleConnections(). If a commit is in progress, waits for the end of the commit and
+  // of the Update() that follows it. The cleaner also calls `find` before it deletes UDP flows:
+  // packets use the new rules before Update() is called, so their flows would look stale. Returns
+  // nullopt if it did not wait, because the agent stops. The cleaner's thread calls `find` only
+  // after StateIsComplete(). If null, TCP and SCTP flows are not deleted.
+  std::function<StaleConnections(std::span<const nft::Flow>)> find;
   // The cleaner's thread calls `on_round` after each round.
   std::function<void(const Cleanup&)> on_round;
 };
@@ -98,16 +107,6 @@ class Cleaner {
   void Update(const std::vector<std::pair<std::string, UdpPorts>>& services,
               const EndpointChanges& changes = {});
 
-  // Returns the result of FindStaleConnections. If a commit is in progress, the function must wait
-  // for the end of the commit and of the Update() that follows it. The cleaner also calls the
-  // function before it deletes UDP flows: packets use the new rules before Update() is called, so
-  // their flows would look stale. Returns nullopt if it did not wait, because the agent stops. The
-  // cleaner's thread calls the function, which may block.
-  using StaleConnections = std::optional<std::vector<std::optional<ServiceHash>>>;
-  using StaleConnectionsFn = std::function<StaleConnections(std::span<const nft::Flow>)>;
-  // The cleaner deletes TCP and SCTP flows only while it has this function. If `find` is null,
-  // waits until a call in progress has returned. Thread-safe.
-  void FindStaleConnectionsWith(StaleConnectionsFn find);
   void StateIsComplete();
   // The tables were incomplete, and are now repaired. Packets that passed before the repair may
   // have created flows without translation. Thread-safe.
@@ -119,11 +118,12 @@ class Cleaner {
 
   struct Round {
     Time start;
-    bool udp = false;
-    bool tcp = false;  // True if the round covers connections to removed TCP endpoints.
-    bool handshakes = false;
     std::vector<nft::FlowKind> kinds;
     Cleanup cleanup;
+
+    bool udp() const { return cleanup.services > 0; }
+    bool tcp() const { return cleanup.tcp_services > 0; }
+    bool handshakes() const { return cleanup.handshakes; }
   };
 
   void Run();
@@ -163,15 +163,12 @@ class Cleaner {
   EndpointEvents<EndpointAddress> departures_;
   uint64_t forgotten_ = 0;  // Departures that were forgotten since the last round.
   HandshakeBook handshakes_{options_.handshake_wait, options_.last_retry};
-  bool has_find_ = false;
   bool complete_ = false;
   CleanerStatus status_;
   Time next_;
   Backoff backoff_{options_.first_retry, options_.last_retry};
   std::optional<Time> repeat_at_;  // When UDP flows are scanned again.
   std::chrono::milliseconds repeat_delay_{0};
-  std::mutex find_mutex_;  // Locked during a call of the function, before `mutex_`.
-  StaleConnectionsFn find_;
   std::thread thread_;
 };
 

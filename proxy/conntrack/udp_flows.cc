@@ -16,16 +16,8 @@ Destinations Difference(const Destinations& a, const Destinations& b) {
   return difference;
 }
 
-bool Includes(const std::vector<EndpointAddress>& all, const std::vector<EndpointAddress>& some) {
-  return std::includes(all.begin(), all.end(), some.begin(), some.end());
-}
-
 nft::FlowEnd KeyOf(const FlowDestination& destination) {
   return {destination.first.address, destination.is_range() ? uint16_t{0} : destination.first.port};
-}
-
-bool Contains(const FlowDestination& range, uint16_t port) {
-  return range.first.port <= port && port <= range.last;
 }
 
 // Returns true if the flow's replies come from an endpoint in `endpoints`.
@@ -76,7 +68,8 @@ void UdpFlows::Update(const std::string& key, UdpPorts ports) {
     port.service = &service;
     const UdpPort& before = port.now;
     if (now.destinations.empty() && before.destinations.empty() && port.former == 0) continue;
-    due_ |= now.destinations != before.destinations || !Includes(now.endpoints, before.endpoints) ||
+    due_ |= now.destinations != before.destinations ||
+            !std::ranges::includes(now.endpoints, before.endpoints) ||
             (before.endpoints.empty() && !now.endpoints.empty());
     for (const FlowDestination& lost : Difference(before.destinations, now.destinations)) {
       MakeFormer(lost, port);
@@ -166,7 +159,8 @@ absl::InlinedVector<UdpFlows::Place*, 2> UdpFlows::PlacesOf(const nft::FlowEnd& 
   if (!current.empty()) return current;
   if (const auto ranges = places_.find({end.address, 0}); ranges != places_.end()) {
     for (Place& place : ranges->second) {
-      if (Contains(place.destination, end.port)) add(place);
+      const FlowDestination& range = place.destination;
+      if (range.first.port <= end.port && end.port <= range.last) add(place);
     }
   }
   return current.empty() ? former : current;

@@ -141,6 +141,7 @@ class CleanerTest : public ::testing::Test {
                                             .repeat = kRepeat,
                                             .first_retry = first_retry,
                                             .last_retry = first_retry,
+                                            .find = find_,
                                             .on_round = [this](const Cleanup& cleanup) {
                                               const std::lock_guard lock(mutex_);
                                               rounds_.push_back(cleanup);
@@ -172,6 +173,7 @@ class CleanerTest : public ::testing::Test {
   FakeFlowTable table_;
   std::chrono::milliseconds handshake_wait_{20}, gone_after_{20};
   uint64_t max_handshake_entries_ = CleanerOptions().max_handshake_entries;
+  std::function<StaleConnections(std::span<const nft::Flow>)> find_;
   std::mutex mutex_;
   std::condition_variable more_;
   std::vector<Cleanup> rounds_;
@@ -296,12 +298,12 @@ TEST_F(CleanerTest, AUdpFlowIsKeptIfAnotherServiceTakesItsDestinationDuringTheRo
 
 TEST_F(CleanerTest, NoFlowIsDeletedDuringACommit) {
   table_.Add(Flow("10.96.0.1:53", "10.0.0.2:53"));
-  Start();
   // A commit with the flow's endpoint ends after the flow was listed.
-  cleaner_->FindStaleConnectionsWith([&](std::span<const nft::Flow> flows) {
+  find_ = [&](std::span<const nft::Flow> flows) {
     cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53", "10.0.0.2:53"})}});
     return std::vector<std::optional<ServiceHash>>(flows.size());
-  });
+  };
+  Start();
   cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
   cleaner_->StateIsComplete();
   EXPECT_THAT(Round(0).deleted, ElementsAre(0, 0));
@@ -375,11 +377,11 @@ class CleanerHandshakeTest : public CleanerTest {
 
   // Handshakes with these endpoints are stale.
   void StartWithStale(const std::vector<std::string>& endpoints) {
-    StartComplete();
     FindStale(endpoints);
+    StartComplete();
   }
   void FindStale(const std::vector<std::string>& endpoints) {
-    cleaner_->FindStaleConnectionsWith([this, endpoints](std::span<const nft::Flow> flows) {
+    find_ = [this, endpoints](std::span<const nft::Flow> flows) {
       ++asked_;
       Stale stale(flows.size());
       for (size_t i = 0; i < flows.size(); ++i) {
@@ -387,7 +389,7 @@ class CleanerHandshakeTest : public CleanerTest {
         if (std::ranges::count(endpoints, endpoint) > 0) stale[i] = HashOfService("ns/web");
       }
       return stale;
-    });
+    };
   }
   std::atomic<int> asked_ = 0;
 };
@@ -482,8 +484,8 @@ TEST_F(CleanerHandshakeTest, TheOldestDeparturesAreForgotten) {
 
 TEST_F(CleanerHandshakeTest, TcpFlowsAreKeptUntilTheStateIsComplete) {
   table_.Add(TcpFlow("10.96.0.1:80", "10.0.0.1:80"));
-  Start();
   FindStale({"10.0.0.1:80"});
+  Start();
   cleaner_->Update({}, Left("ns/web", "10.0.0.1:80"));
   cleaner_->Update({{"ns/dns", UdpAt("10.96.0.2:53", {})}});
   EXPECT_EQ(table_.listings(), 0);
@@ -502,30 +504,26 @@ TEST_F(CleanerHandshakeTest, TheListingIsBounded) {
   for (size_t number = 1; Round(number).entries != 10; ++number) continue;
 }
 
-// The loop removes the function before it is destroyed.
-TEST_F(CleanerHandshakeTest, TheFunctionIsNotCalledAfterItsRemoval) {
+// The function uses objects that are destroyed after Stop().
+TEST_F(CleanerHandshakeTest, StopWaitsForACallInProgress) {
   table_.Add(Handshake("10.96.0.1:80", "10.0.0.2:80"));
   std::promise<void> called, go_on;
-  std::shared_future<void> may_go_on = go_on.get_future().share();
   std::atomic<bool> returned = false;
   handshake_wait_ = std::chrono::hours(1);
-  StartComplete();
-  cleaner_->FindStaleConnectionsWith([&](std::span<const nft::Flow> flows) {
-    if (!returned) called.set_value();
-    may_go_on.wait_for(svcmap::testing::kHangLimit);
+  find_ = [&](std::span<const nft::Flow> flows) {
+    called.set_value();
+    go_on.get_future().wait_for(svcmap::testing::kHangLimit);
     returned = true;
     return Stale(flows.size(), kNoService);
-  });
+  };
+  StartComplete();
   ASSERT_EQ(called.get_future().wait_for(svcmap::testing::kHangLimit), std::future_status::ready);
-  std::thread remover([&] {
-    cleaner_->FindStaleConnectionsWith(nullptr);
+  std::thread stopper([&] {
+    cleaner_->Stop();
     EXPECT_TRUE(returned);
   });
   go_on.set_value();
-  remover.join();
-  cleaner_->TablesRepaired();
-  cleaner_->Update({{"ns/a", UdpAt("10.96.0.1:53", {"10.0.0.1:53"})}});
-  for (size_t number = 1; Round(number).services == 0; ++number) continue;
+  stopper.join();
   EXPECT_THAT(Tracked(), SizeIs(1));
 }
 
