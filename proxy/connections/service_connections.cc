@@ -1,6 +1,7 @@
 #include "proxy/connections/service_connections.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -26,16 +27,13 @@ void AddDestinations(const std::string& service, const ServiceRows& rows,
   absl::flat_hash_set<std::pair<IpAddress, Protocol>> with_ranges;
   for (const PortRows& port : rows.ports) {
     for (const ReachedAt& at : port.addresses) {
-      if (port.is_range()) {
-        if (!with_ranges.emplace(at.address, port.protocol).second) continue;
-        to.push_back({.service = service, .protocol = port.protocol, .address = at.address});
-        continue;
-      }
+      const bool range = port.is_range();
+      if (range && !with_ranges.emplace(at.address, port.protocol).second) continue;
       to.push_back({.service = service,
                     .protocol = port.protocol,
-                    .port = port.port,
+                    .port = range ? uint16_t{0} : port.port,
                     .address = at.address,
-                    .reached_at = at.port});
+                    .reached_at = range ? uint16_t{0} : at.port});
     }
   }
 }
@@ -61,45 +59,27 @@ bool ReadDestinations(Loop& loop, std::vector<ServiceConnections>& to) {
 
 }  // namespace
 
-ConnectionReader::ConnectionReader(Loop& loop, ConnectionReaderOptions options)
-    : loop_(loop),
-      options_(std::move(options)),
-      connections_(std::make_shared<const std::vector<ServiceConnections>>()),
-      thread_([this] { Run(); }) {}
-
-ConnectionReader::~ConnectionReader() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
 std::shared_ptr<const std::vector<ServiceConnections>> ConnectionReader::Read() {
-  std::unique_lock lock(mutex_);
-  if (Clock::now() >= next_ && !std::exchange(wanted_, true)) changed_.notify_all();
-  changed_.wait_for(lock, options_.patience, [this] { return !wanted_; });
-  return connections_;
-}
-
-void ConnectionReader::Run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return wanted_ || ending_; });
-    if (ending_) return;
-    lock.unlock();
-    Reload();
-    lock.lock();
-    wanted_ = false;
-    changed_.notify_all();
+  TakeResult(std::chrono::milliseconds(0));
+  if (!reading_.valid() && Clock::now() >= last_.next) {
+    try {
+      reading_ = std::async(std::launch::async, &ConnectionReader::Load, this);
+    } catch (const std::system_error&) {  // The node or the cgroup has no thread left.
+    }
   }
+  TakeResult(options_.patience);
+  return last_.connections;
 }
 
-void ConnectionReader::Reload() {
+void ConnectionReader::TakeResult(std::chrono::milliseconds patience) {
+  if (!reading_.valid()) return;
+  if (reading_.wait_for(patience) == std::future_status::ready) last_ = reading_.get();
+}
+
+ConnectionReader::Result ConnectionReader::Load() {
   const Clock::time_point began = Clock::now();
   std::vector<ServiceConnections> connections;
-  if (!ReadDestinations(loop_, connections)) return;
+  if (!ReadDestinations(loop_, connections)) return last_;
 
   PacketCounts counts[2];
   absl::Status problem;
@@ -122,9 +102,8 @@ void ConnectionReader::Reload() {
   if (!std::exchange(failing_, !problem.ok()) && failing_) options_.on_problem(problem);
 
   const Clock::time_point now = Clock::now();
-  const std::lock_guard lock(mutex_);
-  connections_ = std::make_shared<const std::vector<ServiceConnections>>(std::move(connections));
-  next_ = now + std::max<Clock::duration>(options_.lifetime, options_.rest * (now - began));
+  return {std::make_shared<const std::vector<ServiceConnections>>(std::move(connections)),
+          now + std::max<Clock::duration>(options_.lifetime, options_.rest * (now - began))};
 }
 
 }  // namespace svcmap::proxy

@@ -2,18 +2,19 @@
 // `range-connections`. Each count belongs to the Service that currently owns the address
 // (docs/decisions/0009).
 //
-// A separate thread reads the counters, so that callers never wait for a commit. The thread
+// A separate thread reads the counters, so that the caller never waits for a commit. The thread
 // requests a limited number of Services at a time from the reconcile loop, so that commits are
 // delayed only briefly.
+//
+// Not thread-safe.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -51,34 +52,31 @@ struct ConnectionReaderOptions {
 
 class ConnectionReader {
  public:
-  // `loop` must outlive the reader.
-  ConnectionReader(Loop& loop, ConnectionReaderOptions options);
-  ~ConnectionReader();  // Waits for a read in progress.
+  // `loop` must outlive the reader. The destructor waits for a read in progress.
+  ConnectionReader(Loop& loop, ConnectionReaderOptions options)
+      : loop_(loop), options_(std::move(options)) {}
 
   // Returns the counts for each address of each programmed Service, sorted by Service key. Counts
   // do not decrease as long as the address exists. If a new result is not available in time,
-  // returns the previous result (initially empty). Never null. Thread-safe.
+  // returns the previous result (initially empty). Never null.
   std::shared_ptr<const std::vector<ServiceConnections>> Read();
 
  private:
-  void Run();
-  void Reload();
+  struct Result {
+    std::shared_ptr<const std::vector<ServiceConnections>> connections;
+    std::chrono::steady_clock::time_point next;  // When the next read may begin.
+  };
+  // Returns the last result if the reconcile loop has stopped.
+  Result Load();
+  void TakeResult(std::chrono::milliseconds patience);
 
   Loop& loop_;
   const ConnectionReaderOptions options_;
-  // Counts in `connections_`, indexed by Index(Family). Only the reader's thread uses `seen_`.
-  PacketCounts seen_[2];
-  bool failing_ = false;  // Only the reader's thread uses `failing_`.
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Protected by mutex_.
-  std::shared_ptr<const std::vector<ServiceConnections>> connections_;
-  std::chrono::steady_clock::time_point next_;
-  bool wanted_ = false;  // True if a read is requested or in progress.
-  bool ending_ = false;
-
-  std::thread thread_;  // Last member, because the thread uses all members above.
+  Result last_ = {std::make_shared<const std::vector<ServiceConnections>>(), {}};
+  // Only the read in progress uses the following two members.
+  PacketCounts seen_[2];  // Counts in the last result, by Index(Family).
+  bool failing_ = false;
+  std::future<Result> reading_;  // Last member, because its thread uses all members above.
 };
 
 }  // namespace svcmap::proxy
