@@ -82,7 +82,7 @@ void Loop::Submit(Batch batch) {
                 .error = absl::UnavailableError("the agent is stopping")});
     return;
   }
-  clock_.Received(now);
+  if (!status_.oldest_unsynced) status_.oldest_unsynced = now;
   status_.last_queued = SystemClock::now();
   arrived_.push_back({.submitted = now, .batch = std::move(batch)});
   lock.unlock();
@@ -146,9 +146,7 @@ std::optional<DryRun> Loop::Try(const Batch& batch) {
 
 LoopStatus Loop::status() const {
   const std::lock_guard lock(mutex_);
-  LoopStatus status = status_;
-  status.oldest_unsynced = clock_.oldest_unsynced();
-  return status;
+  return status_;
 }
 
 uint64_t Loop::Turn() {
@@ -217,7 +215,6 @@ bool Loop::TakeWork() {
     }
     tasks.swap(tasks_);
     arrived.swap(arrived_);
-    clock_.Started();
     stopping = stopping_;
   }
   for (Arrival& arrival : arrived) arrivals_.Add(std::move(arrival));
@@ -377,7 +374,15 @@ void Loop::PublishTurn(bool answered) {
   if (held_) status_.held_snapshot = held_->snapshot;
   status_.stages = stages_;
   if (!Holding()) reconciler_.FillStatus(status_);
-  if (idle || Holding()) clock_.Synced(arrivals_.oldest());
+  if (idle || Holding()) {
+    status_.oldest_unsynced = arrivals_.oldest();
+    // Batches that have arrived during this turn are only in `arrived_`.
+    const auto batch =
+        std::ranges::find_if(arrived_, [](const Arrival& a) { return a.batch.has_value(); });
+    if (!status_.oldest_unsynced && batch != arrived_.end()) {
+      status_.oldest_unsynced = batch->submitted;
+    }
+  }
   if (!Holding() && status_.pending_services == 0) status_.pending_changes = {};
   status_.waiting_changes = arrivals_.changes();
 }

@@ -195,7 +195,6 @@ class Loop {
   bool stopping_ = false;
   bool stopped_ = true;
   LoopStatus status_;
-  SyncClock clock_;
   std::atomic<uint64_t> turns_ = 0;
   // Another thread waits for packets in the rules, because a wait usually takes 10 to 30 ms.
   std::future<void> packet_wait_;

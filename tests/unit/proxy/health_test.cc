@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 using ::testing::Eq;
-using ::testing::Optional;
 
 const steady_clock::time_point kNow{seconds(1000)};
 const std::chrono::system_clock::time_point kSynced{seconds(1772359199)};
@@ -94,53 +93,6 @@ TEST(MakeHealthTest, S252_S253_EligibilityIsNoMatterOfBeingAlive) {
   facts.node_known = true;
   EXPECT_EQ(MakeHealth(facts, kNow).reason,
             "Node n1 is being deleted or has the taint ToBeDeletedByClusterAutoscaler");
-}
-
-TEST(SyncClockTest, S251_TheOldestChangeCounts) {
-  SyncClock clock;
-  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
-  clock.Received(kNow);
-  clock.Received(kNow + seconds(1));
-  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
-  clock.Started();
-  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow)) << "it is not in the kernel yet";
-  clock.Synced();
-  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
-}
-
-TEST(SyncClockTest, S251_WhatIsReportedDuringASyncWaitsForTheNextOne) {
-  SyncClock clock;
-  clock.Received(kNow);
-  clock.Started();
-  clock.Received(kNow + seconds(1));
-  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
-  clock.Synced();
-  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow + seconds(1)));
-}
-
-// A controller that always has changes waiting must not make a healthy node unhealthy.
-TEST(SyncClockTest, S251_AfterASyncTheOldestChangeThatStillWaitsCounts) {
-  SyncClock clock;
-  clock.Received(kNow);
-  clock.Received(kNow + seconds(1));
-  clock.Started();
-  clock.Synced(kNow + seconds(1));
-  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow + seconds(1)));
-  clock.Received(kNow + seconds(2));
-  clock.Started();
-  clock.Synced();
-  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
-}
-
-TEST(SyncClockTest, S251_AFailedSyncLeavesTheClockRunning) {
-  SyncClock clock;
-  clock.Received(kNow);
-  clock.Started();
-  clock.Received(kNow + seconds(1));
-  clock.Started();  // The next commit attempt starts.
-  EXPECT_THAT(clock.oldest_unsynced(), Optional(kNow));
-  clock.Synced();
-  EXPECT_THAT(clock.oldest_unsynced(), Eq(std::nullopt));
 }
 
 constexpr uint16_t kHealthPort = 32000;

@@ -94,8 +94,38 @@ TEST_F(LoopArrivalsTest, ANewSessionWaitsForOneCommit) {
   loop_->Call([&](Reconciler& reconciler) { EXPECT_EQ(started_with, reconciler.store().token()); });
 }
 
-// A client that always has waiting batches must not make the node unhealthy (S-251).
-TEST_F(LoopArrivalsTest, OnlyWaitingBatchesCountForTheHealthAfterACommit) {
+TEST_F(LoopArrivalsTest, S251_AfterAFailedSyncTheOldestChangeCounts) {
+  Start();
+  SetFault(Fault::kReject);
+  Await(Submit(Numbered(1, 1)));
+  const auto first = loop_->status().oldest_unsynced;
+  ASSERT_TRUE(first.has_value());
+  Await(Submit(Numbered(2, 1)));
+  EXPECT_EQ(loop_->status().oldest_unsynced, first);
+  SetFault(Fault::kNone);
+  EXPECT_EQ(Await(Submit(Numbered(3, 1))).outcome, Outcome::kCommitted);
+  EXPECT_FALSE(loop_->status().oldest_unsynced);
+}
+
+TEST_F(LoopArrivalsTest, S251_AChangeThatArrivesDuringACommitStillWaits) {
+  std::vector<std::optional<std::chrono::steady_clock::time_point>> oldest;
+  options_.on_sync = [&](const SyncResult&, const LoopStatus& status) {
+    oldest.push_back(status.oldest_unsynced);
+  };
+  Hold();
+  const size_t syncs = oldest.size();
+  const auto before = std::chrono::steady_clock::now();
+  Answer answer = Submit(Numbered(1, 1));
+  Release();
+  Await(answer);
+  loop_->Stop();
+  ASSERT_GT(oldest.size(), syncs + 1);
+  EXPECT_GE(oldest[syncs], before);
+  EXPECT_FALSE(oldest.back());
+}
+
+// A client that always has waiting batches must not make the node unhealthy.
+TEST_F(LoopArrivalsTest, S251_OnlyWaitingBatchesCountForTheHealthAfterACommit) {
   Hold();
   Answer first = Submit(Large(1));
   std::promise<LoopStatus> status;
