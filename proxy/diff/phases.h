@@ -9,7 +9,6 @@
 
 #include <array>
 #include <string>
-#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "nft/model/transaction.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <bitset>
 
+#include "absl/container/flat_hash_set.h"
 #include "proxy/diff/plan.h"
 #include "proxy/ruleset/table.h"
 

@@ -1,8 +1,6 @@
 #include "proxy/reconcile/planner.h"
 
 #include <algorithm>
-#include <iterator>
-#include <memory>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"

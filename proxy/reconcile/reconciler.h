@@ -20,13 +20,10 @@
 // Not thread-safe; owned by the reconcile loop.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -39,7 +36,6 @@
 #include "proxy/reconcile/node_follower.h"
 #include "proxy/reconcile/planner.h"
 #include "proxy/reconcile/rejections.h"
-#include "proxy/reconcile/row_reader.h"
 #include "proxy/reconcile/schedule.h"
 #include "proxy/reconcile/states.h"
 #include "proxy/repair/repairer.h"

@@ -48,7 +48,6 @@ class RowReader {
     std::optional<ServiceRows> before;
     ServiceRows after;
   };
-  friend class Reconciler;
 
   void Start(Reconciler& reconciler);
   void ReadService(Reconciler& reconciler, const std::string& key);

@@ -1,7 +1,6 @@
 // Provides the state of the reconciler for the status, for dumps and for explain.
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "proxy/explain/kernel_check.h"
 #include "proxy/reconcile/reconciler.h"
 #include "proxy/reconcile/row_reader.h"

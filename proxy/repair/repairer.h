@@ -8,7 +8,6 @@
 // Not thread-safe. The reconciler owns the Repairer.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bitset>
 #include <chrono>
