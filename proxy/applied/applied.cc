@@ -13,11 +13,6 @@ size_t ServicePorts(const ServiceRows& service) {
   return std::max(count[0], count[1]);
 }
 
-bool ReachedFromOutside(const PortRows& port, DispatchKind kind) {
-  return std::any_of(port.addresses.begin(), port.addresses.end(),
-                     [kind](const ReachedAt& at) { return at.kind == kind; });
-}
-
 }  // namespace
 
 void Applied::CountPorts(const ServiceRows& service, int change) {
@@ -28,7 +23,10 @@ void Applied::CountPorts(const ServiceRows& service, int change) {
     if (!port.any || port.local.group != 0) continue;
     const size_t family = Index(port.family);
     if (port.internal_local) no_local_endpoints_.internal[family] += change;
-    if (ReachedFromOutside(port, DispatchKind::kExternalLocal)) {
+    const auto external = [](const ReachedAt& at) {
+      return at.kind == DispatchKind::kExternalLocal;
+    };
+    if (std::ranges::any_of(port.addresses, external)) {
       no_local_endpoints_.external[family] += change;
     }
   }

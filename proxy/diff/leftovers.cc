@@ -32,17 +32,14 @@ void Leftovers::Add(const nft::Transaction& rows, const std::vector<Number>& num
   numbers_.clear();
 }
 
-bool Leftovers::has_source_ranges() const {
-  return std::ranges::any_of(kSourceSets, [this](SetIndex set) { return Count(set) > 0; });
-}
-
 bool Leftovers::Contains(nft::SetRef set, std::span<const uint8_t> key) const {
   return keys_.contains(SharedKey(set, key));
 }
 
 bool Leftovers::CollideWith(const nft::Transaction& transaction) const {
   if (empty()) return false;
-  const bool sources_collide = has_source_ranges();
+  const bool sources_collide =
+      std::ranges::any_of(kSourceSets, [this](SetIndex set) { return Count(set) > 0; });
   bool collides = false;
   transaction.ForEachElement([&](nft::Verb verb, const nft::ElementView& element) {
     if (verb == nft::Verb::kDelete) return;

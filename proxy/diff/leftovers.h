@@ -33,7 +33,6 @@ class Leftovers {
   size_t elements() const { return keys_.size(); }
   // Returns the number of elements of the set in both tables.
   size_t Count(uint8_t set) const { return counts_[set]; }
-  bool has_source_ranges() const;
 
   bool Contains(nft::SetRef set, std::span<const uint8_t> key) const;
   // Returns true if the transaction adds an element that is still to be deleted, a port range whose

@@ -153,7 +153,9 @@ class Splitter {
       } else if (IsReplaced(element)) {
         replaced.Delete(element);
         replaced.Add(element);
-      } else if (early && IsUnreached(element)) {
+      } else if (early && (IsReachedThroughOthers(set) || HasStickyEndpoints(set))) {
+        // No packet reaches the element before other elements of the change. A new slot of a group
+        // in use is reached earlier, but after everything that the slot leads to.
         (HasSlots(set) ? slots : others).Add(element);
       } else {
         added.Add(element);
@@ -323,13 +325,6 @@ class Splitter {
     const bool moves =
         set == kServiceIps ? LeavesRange(element) : ended_.contains(BlockKey(element));
     return moves && !IsReplaced(element);
-  }
-
-  // Returns true if no packet reaches the added element before other elements of the change. A new
-  // slot of a group in use is reached earlier, but after everything that the slot leads to.
-  bool IsUnreached(const nft::ElementView& element) const {
-    const uint8_t set = element.set.set;
-    return IsReachedThroughOthers(set) || HasStickyEndpoints(set);
   }
 
   nft::Transaction all_;

@@ -195,21 +195,17 @@ void ReplaceMarker(const Marker* before, const Marker& after, nft::Transaction& 
   }
 }
 
-void Plan::Count(const nft::ElementView& element, int64_t change) {
-  counts_[Index(element.set.family)][element.set.set] += change;
-}
-
 void Plan::Add(const nft::ElementView& element) {
   additions_.Add(element);
   if (HasSourceRanges(element.set.set)) ++source_rows_added_;
-  Count(element, 1);
+  ++counts_[Index(element.set.family)][element.set.set];
 }
 
 void Plan::Delete(const nft::ElementView& element) {
   transaction_.Delete(element);
   if (HasSourceRanges(element.set.set)) ++source_rows_removed_;
   deletes_firewall_rows_ |= IsFirewall(element.set.set);
-  Count(element, -1);
+  --counts_[Index(element.set.family)][element.set.set];
 }
 
 // An element whose data changes is deleted and added, because the kernel cannot change data in

@@ -128,7 +128,6 @@ class Plan {
  private:
   void Add(const nft::ElementView& element);
   void Delete(const nft::ElementView& element);
-  void Count(const nft::ElementView& element, int64_t change);
   void KeepMovedRows();
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
 

@@ -65,16 +65,12 @@ void NodeFollower::Follow() {
   NodeFacts before = std::exchange(facts_, FactsNow());
   const std::vector<IpAddress> moved = Difference(before.reserved, facts_.reserved);
   // Addresses can change with each pod, so all Services are visited only if it is necessary.
-  if (std::none_of(moved.begin(), moved.end(),
-                   [this](const IpAddress& address) { return IsClusterIp(address); })) {
-    before.reserved = facts_.reserved;
-  }
+  // Services that are not applied yet are dirty.
+  const auto is_cluster_ip = [this](const IpAddress& address) {
+    return applied_.shared().contains(SharedKey({address.family(), kClusterIps}, address.bytes()));
+  };
+  if (std::ranges::none_of(moved, is_cluster_ip)) before.reserved = facts_.reserved;
   if (before != facts_) store_.MarkDirtyIf(DependsOn(before, facts_));
-}
-
-// Services that are not applied yet are dirty.
-bool NodeFollower::IsClusterIp(const IpAddress& address) const {
-  return applied_.shared().contains(SharedKey({address.family(), kClusterIps}, address.bytes()));
 }
 
 NodePortUse NodeFollower::UseNow(const NodeFacts& facts) const {

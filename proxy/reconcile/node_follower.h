@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,8 +67,6 @@ class NodeFollower {
 
  private:
   static constexpr uint64_t kNeverCommitted = UINT64_MAX;
-
-  bool IsClusterIp(const IpAddress& address) const;
 
   const ReconcilerOptions& options_;
   Store& store_;
