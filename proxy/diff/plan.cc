@@ -91,6 +91,11 @@ void CountShared(const std::vector<Row>& before, const std::vector<Row>& after,
 
 }  // namespace
 
+int32_t CountOf(const SharedCounts& counts, const std::string& key) {
+  const auto found = counts.find(key);
+  return found == counts.end() ? 0 : found->second;
+}
+
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key) {
   std::string key;
   key.reserve(2 + row_key.size());
@@ -315,8 +320,7 @@ void Plan::KeepMovedRows() {
 void Plan::Finish() {
   KeepMovedRows();
   for (const auto& [key, change] : shared_changes_) {
-    const auto found = shared_->find(key);
-    const int32_t before = found == shared_->end() ? 0 : found->second;
+    const int32_t before = CountOf(*shared_, key);
     if (before == 0 && before + change > 0) Add(FromSharedKey(key));
     if (before > 0 && before + change == 0) Delete(FromSharedKey(key));
   }

@@ -38,6 +38,7 @@ using SetCounts = std::array<std::array<int64_t, kRowSetCount>, 2>;  // Counts b
 // Elements that several Services share, with the number of Services per element. The key encodes
 // family, set and element.
 using SharedCounts = absl::flat_hash_map<std::string, int32_t>;
+int32_t CountOf(const SharedCounts& counts, const std::string& key);  // 0 if absent.
 std::string SharedKey(nft::SetRef set, std::span<const uint8_t> row_key);
 nft::ElementView FromSharedKey(const std::string& key);
 
@@ -97,7 +98,7 @@ class EndedSets {
 class Plan {
  public:
   // `shared` contains the applied shared elements, and is empty for a new table.
-  explicit Plan(const SharedCounts& shared) : shared_(&shared) {}
+  explicit Plan(const SharedCounts& shared = kNoCounts) : shared_(&shared) {}
 
   // Changes one Service from `before` to `after`. `before` is null if the Service has no applied
   // rows. Call AddService once per Service.
@@ -130,6 +131,8 @@ class Plan {
   void Delete(const nft::ElementView& element);
   void KeepMovedRows();
   void AddSlots(nft::SetRef map, const EndpointSet* before, const EndpointSet* after);
+
+  static inline const SharedCounts kNoCounts;
 
   const SharedCounts* shared_;
   nft::Transaction transaction_;

@@ -61,7 +61,7 @@ Planner::Planner(nft::Kernel& kernel, const ReconcilerOptions& options, Store& s
 }
 
 SyncPlan Planner::MakeChanges(size_t element_limit) {
-  SyncPlan sync_plan(applied_.shared());
+  SyncPlan sync_plan{.plan = Plan(applied_.shared())};
   if (node_.Changed()) {
     sync_plan.node_rows = node_.Rows(node_.facts());
     sync_plan.plan.AddRows(applied_.node_rows(), *sync_plan.node_rows);

@@ -75,8 +75,6 @@ inline Specs MakeSpecs(const RulesetOptions& ruleset, const std::vector<uint32_t
 
 // A plan, and the state that becomes valid when the plan is committed.
 struct SyncPlan {
-  explicit SyncPlan(const SharedCounts& shared) : plan(shared) {}
-
   // Returns true if there is nothing to commit.
   bool empty() const { return has_marker && plan.transaction().empty(); }
 

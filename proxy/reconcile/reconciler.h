@@ -122,7 +122,6 @@ class Reconciler {
 
  private:
   friend class RowReader;
-  class DryRunState;
   using Clock = std::chrono::steady_clock;
 
   // Returns true if the marker in the tables does not match whether the objects are saved.

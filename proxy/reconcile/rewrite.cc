@@ -140,8 +140,7 @@ absl::Status Planner::ReadEndpoints(Family family, std::optional<uint64_t> count
 }
 
 absl::StatusOr<SyncPlan> Planner::MakeRewrite(size_t element_limit, const FoundTables* found) {
-  static const SharedCounts kNone;
-  SyncPlan sync_plan(kNone);
+  SyncPlan sync_plan;
   TakeNumbers(found);
   AddAllRows(sync_plan, element_limit);
   sync_plan.specs = MakeSpecs(ruleset_, numbering_.timers.seconds());

@@ -50,8 +50,6 @@ class RowReader {
   };
 
   void Start(Reconciler& reconciler);
-  void ReadService(Reconciler& reconciler, const std::string& key);
-  void ReadEnd(Reconciler& reconciler);
 
   const Rows rows_;
   bool started_ = false;

@@ -60,35 +60,28 @@ void RowReader::Start(Reconciler& reconciler) {
   }
 }
 
-void RowReader::ReadService(Reconciler& reconciler, const std::string& key) {
-  const ServiceRows* applied = reconciler.applied_.Find(key);
-  if (rows_ == Rows::kApplied && applied == nullptr) return;
-  Portion& portion = copied_.emplace_back();
-  portion.key = key;
-  portion.after =
-      rows_ == Rows::kApplied ? *applied : reconciler.DesiredRowsOf(key, *numbering_, source_rows_);
-  if (rows_ == Rows::kPending && applied != nullptr) portion.before = *applied;
-}
-
-// Reads the counts of the elements that Services share.
-void RowReader::ReadEnd(Reconciler& reconciler) {
-  if (rows_ != Rows::kPending) return;
-  const SharedCounts& applied = reconciler.applied_.shared();
-  for (const auto& [key, change] : plan_.shared_changes()) {
-    const auto found = applied.find(key);
-    if (found != applied.end()) shared_[key] = found->second;
-  }
-}
-
 bool RowReader::Read(Reconciler& reconciler, std::chrono::steady_clock::duration limit) {
   const auto start = std::chrono::steady_clock::now();
   if (!started_) Start(reconciler);
   while (next_key_ < keys_.size()) {
-    ReadService(reconciler, keys_[next_key_++]);
+    const std::string& key = keys_[next_key_++];
+    const ServiceRows* applied = reconciler.applied_.Find(key);
+    if (rows_ != Rows::kApplied || applied != nullptr) {
+      Portion& portion = copied_.emplace_back();
+      portion.key = key;
+      portion.after = rows_ == Rows::kApplied
+                          ? *applied
+                          : reconciler.DesiredRowsOf(key, *numbering_, source_rows_);
+      if (rows_ == Rows::kPending && applied != nullptr) portion.before = *applied;
+    }
     if (std::chrono::steady_clock::now() - start >= limit) return false;
   }
   if (!copied_.empty()) return false;
-  ReadEnd(reconciler);
+  if (rows_ == Rows::kPending) {
+    for (const auto& [key, change] : plan_.shared_changes()) {
+      shared_[key] = CountOf(reconciler.applied_.shared(), key);
+    }
+  }
   return true;
 }
 
@@ -125,8 +118,7 @@ ExplainContext Reconciler::ContextForExplain() {
 std::unique_ptr<KernelCheck> Reconciler::MakeCheck(const Question& question,
                                                    const Explained& explained,
                                                    const nft::TableSpecs& tables) {
-  static const SharedCounts kNone;
-  Plan plan(kNone);
+  Plan plan;
   ServiceRows rows;
   if (!explained.service_key.empty()) {
     Numbering numbering = planner_.numbering();

@@ -171,8 +171,7 @@ TEST_P(RangeContract, OnlyRangesThatDifferAreWritten) {
       ranges.push_back({Address(family(), 9 << 8), IpPrefix(Address(family(), 0), 0).Last()});
     }
     const std::vector<proxy::Row> after = proxy::RangeRows(proxy::kServiceCidrs, ranges);
-    const proxy::SharedCounts none;
-    proxy::Plan plan(none);
+    proxy::Plan plan;
     plan.AddRows(before, after);
     plan.Finish();
     if (!plan.transaction().empty()) Commit(plan.transaction());

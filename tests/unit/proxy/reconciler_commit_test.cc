@@ -64,8 +64,7 @@ class PickyKernel final : public nft::Kernel {
 };
 
 TEST(RejectionsTest, TemporaryErrorsDoNotReplaceTheCheckOfTheRows) {
-  const SharedCounts counts;
-  SyncPlan plan(counts);
+  SyncPlan plan;
   const Applied applied;
   Rejections rejections;
   const auto handle = [&](int code) {

@@ -67,8 +67,7 @@ TEST(PlanTest, S116ANewNameOfAServiceDoesNotChangeItsFirewall) {
   const ServiceRows nothing;
   const ServiceRows before = RestrictedRows(1, {stays, {Ip("11.0.0.0"), Ip("11.0.0.255")}});
   const ServiceRows after = RestrictedRows(2, {stays, {Ip("11.0.0.0"), Ip("11.0.0.254")}});
-  const SharedCounts none;
-  Plan first(none);
+  Plan first;
   first.AddService("ns/old", nullptr, before);
   first.Finish();
   Plan plan(first.shared_changes());
