@@ -29,8 +29,8 @@ struct ReconcilerOptions {
   // Families in which TCP nodePorts accept connections on the loopback address, by Index(Family).
   bool localhost_node_ports[2] = {};
   // Returns when all packets that were in the rules at the time of the call have left the rules
-  // (nft::AwaitPackets). Called on several threads. May be null if there are no packets.
-  std::function<void()> await_packets;
+  // (nft::AwaitPackets). Called on several threads.
+  std::function<void()> await_packets = [] {};
   // Number of elements above which nodePorts are reported. See StateLimits.
   uint64_t max_elements = UINT64_MAX;
 };

@@ -12,27 +12,18 @@
 namespace svcmap::proxy {
 namespace {
 
-nft::SetRef MarkerSet(Family family) { return {family, kMarker}; }
-
-// Reads a set, and retries while commits of other processes interrupt the dump. May block, because
-// svcmapd has nothing else to do at start.
-absl::StatusOr<std::vector<nft::Element>> ReadUndisturbed(nft::Kernel& kernel, nft::SetRef set) {
-  constexpr int kAttempts = 100;
-  absl::StatusOr<std::vector<nft::Element>> elements;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    elements = kernel.ReadSet(set);
-    if (!absl::IsUnavailable(elements.status())) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::min(attempt, 20)));
-  }
-  return elements;
-}
-
-// Tables of another version may have other sets. Then the result is 0.
+// Tables of another version may have other sets. Then the result is 0. Retries while commits of
+// other processes interrupt a dump. May block, because svcmapd has nothing else to do at start.
 size_t CountServicesInTables(nft::Kernel& kernel) {
+  constexpr int kAttempts = 100;
   absl::flat_hash_set<std::string> services;
   for (const Family family : kFamilies) {
-    const absl::StatusOr<std::vector<nft::Element>> elements =
-        ReadUndisturbed(kernel, {family, kServiceIps});
+    absl::StatusOr<std::vector<nft::Element>> elements;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      elements = kernel.ReadSet({family, kServiceIps});
+      if (!absl::IsUnavailable(elements.status())) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(attempt, 20)));
+    }
     if (!elements.ok()) continue;
     for (const nft::Element& element : *elements) {
       services.insert(element.comment.substr(0, element.comment.rfind(':')));
@@ -141,9 +132,13 @@ bool Reconciler::Program(size_t element_limit, SyncResult& result) {
   if (!sync_plan->empty() || MarkerIsOutdated()) {
     result.recreated = sync_plan->rewrite;
     marker = NextMarker();
-    DivideIntoPhases(*sync_plan);
-    ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker,
-                  sync_plan->plan.transaction());
+    nft::Transaction& transaction = sync_plan->plan.transaction();
+    sync_plan->context.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset);
+    Phases phases = SplitIntoPhases(std::move(transaction), sync_plan->context);
+    sync_plan->first = std::move(phases.first);
+    transaction = std::move(phases.change);
+    sync_plan->removals = std::move(phases.removals);
+    ReplaceMarker(sync_plan->has_marker ? &applied_.marker() : nullptr, marker, transaction);
     result.plan_duration = Clock::now() - began;
     if (!saves) SaveObjects(marker.generation);
     saves = true;
@@ -162,7 +157,9 @@ absl::StatusOr<SyncPlan> Reconciler::MakePlan(size_t element_limit,
   if (std::exchange(plan_failed_, false)) RepairBeforePlan(repairs);
   if (tables_ != TableState::kCurrent) return MakeRewrite(element_limit);
   SyncPlan sync_plan = planner_.MakeChanges(element_limit);
-  const bool collides = CollidesWithOldRows(sync_plan);
+  // A rewrite has read the leftovers, so only other plans can collide.
+  const bool collides = leftovers_.CollideWith(sync_plan.plan.transaction()) ||
+                        (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
   const bool many_ranges = planner_.RemovesManyRanges(sync_plan);
   if (!collides && !many_ranges) return sync_plan;
   planner_.Undo(sync_plan);
@@ -199,12 +196,6 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   return planner_.MakeRewrite(element_limit, nullptr);
 }
 
-// A rewrite has read the leftovers, so only other plans can collide.
-bool Reconciler::CollidesWithOldRows(const SyncPlan& sync_plan) const {
-  return leftovers_.CollideWith(sync_plan.plan.transaction()) ||
-         (sync_plan.plan.source_rows_added() > 0 && repairer_.has_known_suspects());
-}
-
 // Leftovers are deleted before, because a repair would find unknown elements. Gives up after
 // consecutive failures: constant commits of other processes can prevent the comparison of a large
 // set.
@@ -232,15 +223,6 @@ RepairResult Reconciler::Repair() {
   return result;
 }
 
-void Reconciler::DivideIntoPhases(SyncPlan& sync_plan) const {
-  nft::Transaction& transaction = sync_plan.plan.transaction();
-  sync_plan.context.masquerades_cluster_ips = MasqueradesClusterIps(options_.ruleset);
-  Phases phases = SplitIntoPhases(std::move(transaction), sync_plan.context);
-  sync_plan.first = std::move(phases.first);
-  transaction = std::move(phases.change);
-  sync_plan.removals = std::move(phases.removals);
-}
-
 // Sets the outcome and the durations. After a failure, the Services are dirty again.
 void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result) {
   const auto start = Clock::now();
@@ -258,16 +240,12 @@ void Reconciler::Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& r
   if (!committed) {
     const bool ahead = !sync_plan.ahead.empty();
     if (ahead) repairer_.MarkRowsSuspect(sync_plan.ahead);
-    switch (rejections_.Handle(tables_, sync_plan, applied, applied_)) {
-      case Rejections::Remedy::kRetry:
-        break;
-      case Rejections::Remedy::kCheckRows:
-        repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
-        repairer_.MarkRowsSuspect(sync_plan.removals);
-        break;
-      case Rejections::Remedy::kRewrite:
-        tables_ = sync_plan.rewrite ? TableState::kReplacing : TableState::kUnverified;
-        break;
+    const Rejections::Remedy remedy = rejections_.Handle(tables_, sync_plan, applied, applied_);
+    if (remedy == Rejections::Remedy::kCheckRows) {
+      repairer_.MarkRowsSuspect(sync_plan.plan.transaction());
+      repairer_.MarkRowsSuspect(sync_plan.removals);
+    } else if (remedy == Rejections::Remedy::kRewrite) {
+      tables_ = sync_plan.rewrite ? TableState::kReplacing : TableState::kUnverified;
     }
     // Rows in the kernel may have these numbers until they are deleted.
     if (ahead || in_parts || applied.outcome == nft::ApplyOutcome::kUnknown) {
@@ -305,7 +283,7 @@ absl::Status Reconciler::Settle(const nft::ApplyResult& result, const Marker& at
   if (result.outcome == nft::ApplyOutcome::kCommitted) return absl::OkStatus();
   if (result.outcome == nft::ApplyOutcome::kRejected) return result.error;
   for (const Family family : kFamilies) {
-    const auto element = kernel_.ReadElement(MarkerSet(family), MarkerKey().bytes());
+    const auto element = kernel_.ReadElement({family, kMarker}, MarkerKey().bytes());
     const bool known = element.ok() && *element;
     const auto found = [&](const Marker& marker) {
       return std::ranges::equal((*element)->data, marker.ToRows(family)[0].data.bytes());
@@ -430,10 +408,6 @@ void Reconciler::Announce(SyncPlan& sync_plan, SyncResult& result) {
     UdpPorts ports = MakeUdpPorts(entry, rows);
     result.udp.emplace_back(std::move(dirty.key), std::move(ports));
   }
-}
-
-void Reconciler::AwaitPackets() const {
-  if (options_.await_packets) options_.await_packets();
 }
 
 nft::ApplyResult Reconciler::RemoveLeftovers() {

@@ -98,7 +98,7 @@ class Reconciler {
   // Elements that new packets can no longer reach.
   Leftovers& leftovers() { return leftovers_; }
   // Waits for the packets that may still reach leftovers. Thread-safe.
-  void AwaitPackets() const;
+  void AwaitPackets() const { options_.await_packets(); }
   // Deletes some of the leftovers. Waits for packets if no leftovers are due. After an error, the
   // leftovers are suspect, and Repair() deletes them.
   nft::ApplyResult RemoveLeftovers();
@@ -140,10 +140,8 @@ class Reconciler {
   bool Program(size_t element_limit, SyncResult& result);
   absl::StatusOr<SyncPlan> MakePlan(size_t element_limit, std::vector<RepairResult>& repairs);
   absl::StatusOr<SyncPlan> MakeRewrite(size_t element_limit);
-  bool CollidesWithOldRows(const SyncPlan& sync_plan) const;
   void RepairBeforePlan(std::vector<RepairResult>& repairs);
   void Commit(SyncPlan& sync_plan, const Marker& marker, SyncResult& result);
-  void DivideIntoPhases(SyncPlan& sync_plan) const;
   nft::ApplyResult CommitFirst(SyncPlan& sync_plan);
   absl::Status Settle(const nft::ApplyResult& result, const Marker& attempted);
   void Advance(SyncPlan& sync_plan, const Marker& marker);
