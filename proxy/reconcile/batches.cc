@@ -182,9 +182,9 @@ uint64_t Loop::FirstUnprogrammed() const {
   return first != nullptr ? first->sequence : sequence_ + 1;
 }
 
-void Loop::AnswerAll(BatchResult::Outcome outcome, const absl::Status& error) {
+void Loop::AnswerAll(const absl::Status& error) {
   for (Waiting& waiting : waiting_) {
-    waiting.result.outcome = outcome;
+    waiting.result.outcome = BatchResult::Outcome::kFailed;
     waiting.result.error = error;
     Answer(std::move(waiting));
   }

@@ -182,7 +182,7 @@ void Loop::Run() {
   }
   while (!reconciler_.leftovers().empty()) RemoveOnce();
   EndTurn();
-  AnswerAll(BatchResult::Outcome::kFailed, absl::UnavailableError("the agent is stopping"));
+  AnswerAll(absl::UnavailableError("the agent is stopping"));
   std::vector<Task> dropped;
   std::vector<Arrival> sessions;  // Batches are refused since the loop stops.
   {
@@ -307,24 +307,21 @@ void Loop::AuditOnce() {
   Notify(result);
 }
 
-size_t Loop::PlanSize() const {
-  if (!split_allowed_) return std::numeric_limits<size_t>::max();
-  return programmed_ < Received::kStored ? options_.first_load_elements : options_.max_elements;
-}
-
 void Loop::SyncOnce() {
   const Schedule::Work work = reconciler_.WorkLeft();
   if (!work.changes && !work.unsaved && waiting_.empty()) return;
   const auto started = Clock::now();
-  SyncResult result = reconciler_.Sync(PlanSize(), received_ <= Received::kPartial);
+  size_t limit = std::numeric_limits<size_t>::max();
+  if (split_allowed_) {
+    limit = programmed_ < Received::kStored ? options_.first_load_elements : options_.max_elements;
+  }
+  SyncResult result = reconciler_.Sync(limit, received_ <= Received::kPartial);
   if (work.changes) result.whole = Clock::now() - started;
   for (const RepairResult& repair : result.repairs) Notify(repair);
   if (result.outcome == SyncResult::Outcome::kFailed) {
     schedule_.CommitFailed(Clock::now());
     Publish(result, started);
-    if (schedule_.failed_commits() >= options_.patience) {
-      AnswerAll(BatchResult::Outcome::kFailed, result.error);
-    }
+    if (schedule_.failed_commits() >= options_.patience) AnswerAll(result.error);
     return;
   }
   for (PlanFinding& found : result.findings) {

@@ -137,7 +137,6 @@ class Loop {
   bool TakeWork();
   void Act();
   void Clean(Clock::time_point now);
-  size_t PlanSize() const;  // Maximum number of elements in the next plan.
   void SyncOnce();
   void RemoveOnce();
   void RepairOnce();
@@ -156,7 +155,7 @@ class Loop {
   void Receive(Input input) { received_ = Next(received_, input); }
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
-  void AnswerAll(BatchResult::Outcome outcome, const absl::Status& error);
+  void AnswerAll(const absl::Status& error);  // With kFailed.
   uint64_t FirstUnprogrammed() const;
 
   // Observers and status.
