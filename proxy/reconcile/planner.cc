@@ -10,27 +10,10 @@
 namespace svcmap::proxy {
 namespace {
 
-size_t SourceRowsBefore(const ServiceRows* before, Family family) {
-  return before == nullptr ? 0 : SourceRowCount(*before, family);
-}
-
 void AddResets(const ServiceRows* before, const ServiceRows& after, SyncPlan& sync_plan) {
   const bool had_resets = before != nullptr && before->tcp_resets != TcpResets::kOff;
   const bool has_resets = !after.empty() && after.tcp_resets != TcpResets::kOff;
   sync_plan.more_resets += int64_t{has_resets} - int64_t{had_resets};
-}
-
-// Sets context.source_rows, the number of source range rows that the Service may have. `more`: rows
-// of other Services in addition to the applied rows.
-void AllowSources(const Applied& applied, const int64_t (&more)[2], const ServiceRows* before,
-                  DesiredContext& context) {
-  for (const Family family : kFamilies) {
-    const size_t index = Index(family);
-    const int64_t left = static_cast<int64_t>(kMaxSourceRows) -
-                         static_cast<int64_t>(applied.SourceRows(family)) - more[index];
-    context.source_rows[index] =
-        static_cast<size_t>(std::max<int64_t>(left, 0)) + SourceRowsBefore(before, family);
-  }
 }
 
 }  // namespace
@@ -38,11 +21,18 @@ void AllowSources(const Applied& applied, const int64_t (&more)[2], const Servic
 DesiredService Desire(const std::string& key, const Store& store, const Applied& applied,
                       const ServiceRows* before, int64_t (&source_rows)[2],
                       DesiredContext& context) {
-  AllowSources(applied, source_rows, before, context);
+  int64_t had[2] = {};
+  for (const Family family : kFamilies) {
+    const size_t index = Index(family);
+    if (before != nullptr) had[index] = static_cast<int64_t>(SourceRowCount(*before, family));
+    const int64_t left = static_cast<int64_t>(kMaxSourceRows) -
+                         static_cast<int64_t>(applied.SourceRows(family)) - source_rows[index];
+    context.source_rows[index] = static_cast<size_t>(std::max<int64_t>(left, 0) + had[index]);
+  }
   DesiredService desired = MakeDesiredService(store.Find(key), context, before);
   for (const Family family : kFamilies) {
-    source_rows[Index(family)] += static_cast<int64_t>(SourceRowCount(desired.rows, family)) -
-                                  static_cast<int64_t>(SourceRowsBefore(before, family));
+    source_rows[Index(family)] +=
+        static_cast<int64_t>(SourceRowCount(desired.rows, family)) - had[Index(family)];
   }
   return desired;
 }

@@ -35,25 +35,20 @@ Cause CauseOf(const absl::Status& error) {
   }
 }
 
-struct Place {
-  nft::SetRef set;
-  std::string key;
-};
-
-// Returns the set and the key of the element with this number.
-Place PlaceOf(const nft::Transaction& transaction, size_t element) {
-  Place place;
+// Returns the place of the element with this number, as SharedKey.
+std::string PlaceOf(const nft::Transaction& transaction, size_t element) {
+  std::string place;
   size_t number = 0;
   transaction.ForEachElement([&](nft::Verb, const nft::ElementView& view) {
-    if (number++ == element) place = {view.set, SharedKey(view.set, view.key)};
+    if (number++ == element) place = SharedKey(view.set, view.key);
   });
   return place;
 }
 
-bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& rows) {
+bool HasRowAt(const std::string& place, const std::string& key, const ServiceRows& rows) {
   bool found = false;
   const auto compare = [&](const Row& row) {
-    found |= row.set == place.set && SharedKey(row.set, row.key.bytes()) == place.key;
+    found |= SharedKey(row.set, row.key.bytes()) == place;
   };
   ForEachOwnRow(key, rows, compare);
   for (const Row& row : SharedRows(rows)) compare(row);
@@ -64,7 +59,7 @@ bool HasRowAt(const Place& place, const std::string& key, const ServiceRows& row
 std::vector<DirtyService>::iterator FindNamed(SyncPlan& sync_plan, const nft::ApplyResult& result,
                                               const Applied& applied) {
   if (!result.failed_element) return sync_plan.dirty.end();
-  const Place place = PlaceOf(sync_plan.plan.transaction(), *result.failed_element);
+  const std::string place = PlaceOf(sync_plan.plan.transaction(), *result.failed_element);
   for (size_t i = 0; i < sync_plan.dirty.size(); ++i) {
     const auto& [key, rows] = sync_plan.services[i];
     const ServiceRows* before = applied.Find(key);

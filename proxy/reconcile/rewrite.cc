@@ -30,13 +30,6 @@ bool HasMarker(const std::vector<nft::Element>& elements, const std::vector<Row>
   return elements.size() == rows.size() && std::ranges::all_of(rows, is_found);
 }
 
-void ReportReplacedChains(const nft::TableContent& found, const nft::TableSpec& spec,
-                          std::vector<std::string>& replaced) {
-  for (const std::string& chain : ChainsToReplace(found, spec)) {
-    replaced.push_back((spec.family == Family::kIpv4 ? "ip " : "ip6 ") + spec.name + " " + chain);
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<FoundTables> Planner::ReadTables() const {
@@ -175,13 +168,13 @@ void Planner::AddAllRows(SyncPlan& sync_plan, size_t element_limit) {
 
 // Replaces the rows of the plan, which contains all rows, with the differences from `found`.
 absl::Status Planner::KeepWhatIsFound(const FoundTables& found, SyncPlan& sync_plan) const {
-  std::vector<nft::ChainRepair> repairs;
-  nft::Transaction missing;
+  ElementChanges difference = found.elements.ChangesTo(sync_plan.plan.transaction());
+  nft::Transaction& changes = difference.transaction;
   for (const Family family : kFamilies) {
     const auto& spec = sync_plan.specs[Index(family)];
     const std::optional<nft::TableContent>& content = found.contents[Index(family)];
     if (!content) {
-      missing.CreateTable({.family = family, .spec = spec});
+      changes.CreateTable({.family = family, .spec = spec});
       continue;
     }
     // The plan may have changed affinity timeouts, which have chains of their own, or rules.
@@ -190,17 +183,15 @@ absl::Status Planner::KeepWhatIsFound(const FoundTables& found, SyncPlan& sync_p
       reference = kernel_.ReferenceContent(*spec);
     }
     if (!reference.ok()) return reference.status();
-    repairs.push_back(StructureRepair(*content, *reference, spec));
-    ReportReplacedChains(*content, *spec, sync_plan.replaced_chains);
-  }
-  ElementChanges difference = found.elements.ChangesTo(sync_plan.plan.transaction());
-  nft::Transaction& changes = difference.transaction;
-  for (const auto& creation : missing.creations()) changes.CreateTable(creation);
-  for (nft::ChainRepair& repair : repairs) {
+    nft::ChainRepair repair = StructureRepair(*content, *reference, spec);
     for (const nft::SetRef set : difference.replaced) {
-      if (set.family == repair.family) ReplaceSet(static_cast<SetIndex>(set.set), repair);
+      if (set.family == family) ReplaceSet(static_cast<SetIndex>(set.set), repair);
     }
     if (RepairSize(repair) > 0) changes.RepairChains(std::move(repair));
+    for (const std::string& chain : ChainsToReplace(*content, *spec)) {
+      sync_plan.replaced_chains.push_back((family == Family::kIpv4 ? "ip " : "ip6 ") + spec->name +
+                                          " " + chain);
+    }
   }
   // The plan does not contain the marker yet, so the found one is deleted.
   if (found.has_marker && changes.repairs().empty() &&
