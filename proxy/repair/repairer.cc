@@ -122,24 +122,18 @@ absl::StatusOr<Repairer::Damage> Repairer::CheckNext() {
   return Audit();
 }
 
-absl::StatusOr<const nft::TableContent*> Repairer::Reference(Family family) {
+absl::StatusOr<Repairer::Damage> Repairer::CheckStructure(Family family) {
+  const auto found = kernel_.ReadTable(family);
+  if (!found.ok()) return found.status();
+  Damage damage{.rewrite = !*found, .checked = {.structure = true}};
+  if (damage.rewrite) return damage;
   std::optional<nft::TableContent>& reference = references_[Index(family)];
   if (!reference) {
     absl::StatusOr<nft::TableContent> content = kernel_.ReferenceContent(*specs_[Index(family)]);
     if (!content.ok()) return content.status();
     reference = *std::move(content);
   }
-  return &*reference;
-}
-
-absl::StatusOr<Repairer::Damage> Repairer::CheckStructure(Family family) {
-  const auto found = kernel_.ReadTable(family);
-  if (!found.ok()) return found.status();
-  Damage damage{.rewrite = !*found, .checked = {.structure = true}};
-  if (damage.rewrite) return damage;
-  const auto reference = Reference(family);
-  if (!reference.ok()) return reference.status();
-  nft::ChainRepair repair = StructureRepair(**found, **reference, specs_[Index(family)]);
+  nft::ChainRepair repair = StructureRepair(**found, *reference, specs_[Index(family)]);
   damage.chains = RepairSize(repair);
   damage.rewrite = CreatesSets(repair);
   if (damage.rewrite) return damage;
@@ -170,11 +164,8 @@ absl::StatusOr<Repairer::Damage> Repairer::CheckRows(std::vector<Touched> rows,
   const auto order = [](const Touched& a, const Touched& b) {
     return std::tie(a.set.family, a.set.set, a.key) < std::tie(b.set.family, b.set.set, b.key);
   };
-  const auto same = [&](const Touched& a, const Touched& b) {
-    return !order(a, b) && !order(b, a);
-  };
   std::sort(rows.begin(), rows.end(), order);
-  rows.erase(std::unique(rows.begin(), rows.end(), same), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
 
   FoundElements found;
   for (size_t begin = 0, end = 0; begin < rows.size(); begin = end) {
@@ -199,34 +190,24 @@ absl::StatusOr<Repairer::Damage> Repairer::CheckRows(std::vector<Touched> rows,
 }
 
 // Searches the rows of all Services. This takes about 10 ms for 100,000 endpoints, and is necessary
-// only after changes of other processes.
+// only after changes of other processes. Each audit checks all sets of ranges, so the endpoints of
+// Services are then not searched.
 nft::Transaction Repairer::ExpectedElements(
-    absl::FunctionRef<bool(const nft::ElementView&)> is_wanted) const {
+    absl::FunctionRef<bool(const nft::ElementView&)> is_wanted, bool ranges) const {
   nft::Transaction expected;
   const auto add = [&](const nft::ElementView& element) {
     if (is_wanted(element)) expected.Add(element);
   };
   const auto add_row = [&](const Row& row) { add(row.view()); };
-  for (const auto& [key, service] : applied_.services()) ForEachOwnRow(key, service, add_row);
+  for (const auto& [key, service] : applied_.services()) {
+    if (!ranges || !service.sources.empty()) ForEachOwnRow(key, service, add_row);
+  }
   for (const Row& row : applied_.node_rows()) add_row(row);
+  if (ranges) return expected;
   for (const Family family : kFamilies) {
     for (const Row& row : applied_.marker().ToRows(family)) add_row(row);
   }
   for (const auto& [key, uses] : applied_.shared()) add(FromSharedKey(key));
-  return expected;
-}
-
-// Each audit checks all sets of ranges, so the endpoints of Services are not searched.
-nft::Transaction Repairer::ExpectedRanges(nft::SetRef set) const {
-  nft::Transaction expected;
-  if (ExpectedCount(set) == 0) return expected;
-  const auto add = [&](const Row& row) {
-    if (row.set == set) expected.Add(row.view());
-  };
-  for (const Row& row : applied_.node_rows()) add(row);
-  for (const auto& [key, service] : applied_.services()) {
-    if (!service.sources.empty()) ForEachOwnRow(key, service, add);
-  }
   return expected;
 }
 
@@ -240,8 +221,7 @@ absl::StatusOr<Repairer::Damage> Repairer::CheckSet(nft::SetRef set) {
   FoundElements elements;
   elements.Add(set, *found);
   const auto is_in_set = [&](const nft::ElementView& element) { return element.set == set; };
-  ElementChanges changes =
-      elements.ChangesTo(ranges ? ExpectedRanges(set) : ExpectedElements(is_in_set));
+  ElementChanges changes = elements.ChangesTo(ExpectedElements(is_in_set, ranges));
   // A rewrite replaces sets of ranges, because the kernel may reject the repair of a single bound.
   if (ranges) return Damage{.rewrite = changes.count > 0, .elements = changes.count};
   return Damage{.repair = std::move(changes.transaction),

@@ -101,10 +101,9 @@ class Repairer {
   absl::StatusOr<Damage> CheckRows(std::vector<Touched> rows, const nft::Transaction& expected);
   absl::StatusOr<Damage> CheckSet(nft::SetRef set);
   int64_t ExpectedCount(nft::SetRef set) const;
-  nft::Transaction ExpectedElements(
-      absl::FunctionRef<bool(const nft::ElementView&)> is_wanted) const;
-  nft::Transaction ExpectedRanges(nft::SetRef set) const;
-  absl::StatusOr<const nft::TableContent*> Reference(Family family);
+  // `ranges`: only rows of sets of ranges are wanted.
+  nft::Transaction ExpectedElements(absl::FunctionRef<bool(const nft::ElementView&)> is_wanted,
+                                    bool ranges = false) const;
 
   nft::Kernel& kernel_;
   const Applied& applied_;
