@@ -32,26 +32,21 @@ void Arrivals::Add(Arrival arrival) {
   waiting_.push_back(std::move(arrival));
 }
 
-void Arrivals::StartTurn(size_t elements) {
-  elements_left_ = elements;
-  first_ = elements > 0;
-}
-
-std::optional<Arrival> Arrivals::Take() {
-  if (waiting_.empty()) return std::nullopt;
-  if (session_starts_ == 0 && !first_ && waiting_.front().elements > elements_left_) {
-    return std::nullopt;
+void Arrivals::Take(size_t elements, absl::FunctionRef<void(Arrival)> accept) {
+  bool first = elements > 0;
+  while (!waiting_.empty() &&
+         (session_starts_ > 0 || first || waiting_.front().elements <= elements)) {
+    Arrival next = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (next.batch) {
+      first = false;
+    } else {
+      --session_starts_;
+    }
+    elements -= std::min(elements, next.elements);
+    changes_ -= next.changes;
+    accept(std::move(next));
   }
-  Arrival next = std::move(waiting_.front());
-  waiting_.pop_front();
-  if (next.batch) {
-    first_ = false;
-  } else {
-    --session_starts_;
-  }
-  elements_left_ -= std::min(elements_left_, next.elements);
-  changes_ -= next.changes;
-  return next;
 }
 
 std::optional<Arrivals::Clock::time_point> Arrivals::oldest() const {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "proxy/reconcile/batch.h"
 #include "proxy/reconcile/loop_status.h"
 
@@ -32,13 +33,11 @@ class Arrivals {
   using Clock = std::chrono::steady_clock;
 
   void Add(Arrival arrival);
-  // Starts a turn that accepts about `elements` map elements, but at least one batch. With 0, the
-  // turn accepts only batches without changes. All batches before the start of a session are
-  // accepted in any case, because a client that opens streams repeatedly must not fill the queue
-  // faster than plans empty it.
-  void StartTurn(size_t elements);
-  // Returns the next arrival that this turn accepts, or nullopt.
-  std::optional<Arrival> Take();
+  // Accepts the arrivals of a turn: about `elements` map elements, but at least one batch. With 0,
+  // only batches without changes. All batches before the start of a session are accepted in any
+  // case, because a client that opens streams repeatedly must not fill the queue faster than plans
+  // empty it.
+  void Take(size_t elements, absl::FunctionRef<void(Arrival)> accept);
 
   bool empty() const { return waiting_.empty(); }
   // Returns when the oldest waiting arrival was submitted.
@@ -50,8 +49,6 @@ class Arrivals {
   std::deque<Arrival> waiting_;
   size_t session_starts_ = 0;  // Number of session starts in `waiting_`.
   ChangeCounts changes_;
-  size_t elements_left_ = 0;  // Elements that this turn can still accept.
-  bool first_ = false;        // The turn accepts the next batch regardless of its elements.
 };
 
 }  // namespace svcmap::proxy

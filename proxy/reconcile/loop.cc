@@ -218,22 +218,20 @@ bool Loop::TakeWork() {
     stopping = stopping_;
   }
   for (Arrival& arrival : arrived) arrivals_.Add(std::move(arrival));
-  if (stopping || Holding() || schedule_.failed_commits() > 0) {
-    // Each batch is answered although nothing is planned or commits fail.
-    arrivals_.StartTurn(std::numeric_limits<size_t>::max());
-  } else {
+  // Each batch is answered, even if nothing is planned or commits fail.
+  size_t limit = std::numeric_limits<size_t>::max();
+  if (!stopping && !Holding() && schedule_.failed_commits() == 0) {
     // Several plans may be needed for the accepted changes. Further changes wait meanwhile, so that
     // these plans do not grow.
-    const bool all_planned = reconciler_.store().dirty().size() == 0;
-    arrivals_.StartTurn(all_planned ? options_.max_elements : 0);
+    limit = reconciler_.store().dirty().size() == 0 ? options_.max_elements : 0;
   }
-  while (std::optional<Arrival> arrival = arrivals_.Take()) {
-    if (arrival->batch) {
-      Accept(std::move(*arrival->batch), arrival->submitted);
+  arrivals_.Take(limit, [this](Arrival arrival) {
+    if (arrival.batch) {
+      Accept(std::move(*arrival.batch), arrival.submitted);
     } else {
-      arrival->start_session();
+      arrival.start_session();
     }
-  }
+  });
   // Tasks run afterwards, so they see only accepted batches.
   for (Task& task : tasks) task();
   return !stopping;
