@@ -66,7 +66,7 @@ void Loop::Accept(Batch batch, Clock::time_point submitted) {
     reconciler_.store().SetRevision(reconciler_.revision());
     reconciler_.store().BeginSnapshot();
     held_.reset();
-    Receive(Input::kSnapshotBegin);
+    if (received_ == Received::kNothing) received_ = Received::kPartial;
     // Takes effect at the end of the snapshot, unless an out-of-band change arrives before.
     session_is_synced_ = true;
   }
@@ -117,7 +117,8 @@ bool Loop::FollowMark(Batch& batch, BatchEffect& effect) {
     held_->snapshot.loss = LossToHold();
     if (held_->snapshot.loss.empty()) EndSnapshot(effect);
   } else if (!reconciler_.store().in_snapshot() && effect.any) {
-    Receive(Input::kChange);
+    // After a part of a snapshot, changes do not make the state complete.
+    if (received_ == Received::kNothing) received_ = Received::kStored;
     // A replacement of existing rules is not split.
     split_allowed_ = split_allowed_ && reconciler_.applied().services().empty();
   }
@@ -129,7 +130,7 @@ void Loop::EndSnapshot(BatchEffect& effect) {
   for (size_t kind = 0; kind < removed.size(); ++kind) effect.removed[kind] += removed[kind];
   if (held_->on_ended) held_->on_ended();
   held_.reset();
-  Receive(Input::kSnapshotEnd);
+  received_ = Received::kComplete;
 }
 
 // Returns what the end of the open snapshot would remove, or "" if it may end.

@@ -164,7 +164,7 @@ void Loop::StartSession(std::optional<StateToken> offered,
     session_is_synced_ = offered && held == offered;
     if (session_is_synced_) {
       reconciler_.store().ForgetSnapshots();
-      Receive(Input::kTokenMatches);
+      received_ = Received::kComplete;
     }
     answer(held);
   };

@@ -152,7 +152,6 @@ class Loop {
   void EndSnapshot(BatchEffect& effect);
   std::string LossToHold() const;
   bool InSnapshot() const { return reconciler_.store().in_snapshot() && !held_; }
-  void Receive(Input input) { received_ = Next(received_, input); }
   void Answer(const SyncResult& result, Clock::time_point started);
   void Answer(Waiting waiting);
   void AnswerAll(const absl::Status& error);  // With kFailed.

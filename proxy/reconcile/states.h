@@ -20,27 +20,6 @@ enum class Received : uint8_t {
   kComplete,  // In this run, a controller has sent a snapshot or offered the matching state token.
 };
 
-enum class Input : uint8_t {
-  kChange,         // A change was received outside of a snapshot.
-  kSnapshotBegin,  // A controller starts to send the complete state.
-  kSnapshotEnd,    // A controller has sent the complete state.
-  kTokenMatches,   // The token that a controller offers matches the stored state.
-};
-
-constexpr Received Next(Received state, Input input) {
-  switch (input) {
-    case Input::kChange:  // After a part of a snapshot, changes do not make the state complete.
-      return state == Received::kNothing ? Received::kStored : state;
-    case Input::kSnapshotBegin:
-      return state == Received::kNothing ? Received::kPartial : state;
-    case Input::kSnapshotEnd:
-      return Received::kComplete;
-    case Input::kTokenMatches:
-      return state == Received::kPreviousRules ? state : Received::kComplete;
-  }
-  return state;
-}
-
 // Whether the tables are known to contain the applied rows. This determines how the next commit
 // writes the tables.
 enum class TableState : uint8_t {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <vector>
 
 #include "proxy/reconcile/schedule.h"
@@ -205,29 +204,6 @@ TEST_F(HealthCheckTest, ANodePortOfTheSameNumberIsNoRival) {
   EXPECT_TRUE(Check());
   EXPECT_EQ(store_.claims().Owner(NodePortClaim(Family::kIpv4, Protocol::kTcp, kHealthPort))->key,
             "shop/other");
-}
-
-constexpr std::array kReceived = {Received::kNothing, Received::kPartial, Received::kPreviousRules,
-                                  Received::kStored, Received::kComplete};
-constexpr std::array kInputs = {Input::kChange, Input::kSnapshotBegin, Input::kSnapshotEnd,
-                                Input::kTokenMatches};
-
-// If received knowledge could shrink, a controller that disconnects would delete Services.
-TEST(StatesTest, APartOfTheFirstSnapshotIsNoCompleteState) {
-  EXPECT_EQ(Next(Received::kPartial, Input::kChange), Received::kPartial);
-}
-
-TEST(StatesTest, NoInputReducesWhatWasReceived) {
-  for (const Received from : kReceived) {
-    for (const Input input : kInputs) EXPECT_GE(Next(from, input), from);
-  }
-}
-
-TEST(StatesTest, OnlyACompleteStateReplacesThePreviousRules) {
-  for (const Input input : kInputs) {
-    const Received next = Next(Received::kPreviousRules, input);
-    EXPECT_EQ(next != Received::kPreviousRules, input == Input::kSnapshotEnd);
-  }
 }
 
 TEST(StatesTest, ThePhaseIsTheFirstThatMatches) {
