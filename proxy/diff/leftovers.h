@@ -1,10 +1,7 @@
-// Elements in the kernel that no new packet can reach any more, and the numbers that they use.
-//
-// A packet that arrived before the commit may still stand between two lookups and hold the key of
-// such an element, for example on a kernel with preemption or on a virtual CPU that does not run.
-// Elements are therefore due for deletion only after a wait for these packets (ReconcilerOptions).
-// They are deleted in portions of kElementsPerCommit elements. A number is free again when its
-// elements are deleted.
+// Elements in the kernel that no new packet can reach any more, and the numbers that they use. They
+// are due for deletion after a wait for the packets that arrived before the commit (decision 0011,
+// point 12). They are deleted in portions of kElementsPerCommit elements. A number is free again
+// when its elements are deleted.
 //
 // Not thread-safe.
 #pragma once

@@ -1,10 +1,6 @@
 // Make before break: divides a plan into commits, so that no packet is lost, misdirected or wrongly
-// admitted. docs/decisions/0011-make-before-break.md has the reasons for each pair of sets.
-//
-// A packet looks up several maps in a row: its destination becomes a descriptor, and the descriptor
-// leads to an endpoint. If one commit changes two of these maps between the two lookups, the packet
-// sees the old row of the first map and the new row of the second one. Therefore rows that other
-// rows lead to are added before these rows, and deleted after them.
+// admitted. Rows that other rows lead to are added before these rows, and deleted after them.
+// docs/decisions/0011-make-before-break.md has the reasons for each pair of sets.
 #pragma once
 
 #include <array>

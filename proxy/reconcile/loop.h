@@ -2,18 +2,11 @@
 // batches of changes. A batch is answered when all its changes are in the kernel, when they have to
 // wait for the end of a snapshot, or after repeated failures.
 //
-// Batches are accepted in the order of their arrival, so a change waits for all changes that
-// arrived before it. Batches that arrive during a commit are merged until they have about
-// `max_elements` elements, and the latest version of each object takes effect. Merged batches are
-// committed in one plan. The class Arrivals contains the waiting batches. A load consists of all
-// changes that arrive during a snapshot, or while no Service is in the kernel. A load is split into
-// plans of about `max_elements` elements, so that no commit takes long. All changes of a Service
-// are in the same plan.
-//
-// Changes that other processes make to svcmap's tables are repaired between two commits, in small
-// parts if possible. After each part, repairs pause for as long as the part took, so that batches
-// are not delayed. While there is nothing else to do, the loop slowly compares all applied rows
-// with the kernel (audit).
+// Batches that arrive during a commit are merged (arrivals.h) and committed in one plan, and the
+// latest version of each object takes effect. A load consists of all changes that arrive during a
+// snapshot, or while no Service is in the kernel. A load is split into plans of about
+// `max_elements` elements, so that no commit takes long. All changes of a Service are in the same
+// plan. Repairs and audits take place between two commits (schedule.h).
 #pragma once
 
 #include <atomic>

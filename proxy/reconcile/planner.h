@@ -1,9 +1,6 @@
 // Computes plans: the difference between the desired rows of changed Services and their applied
-// rows, or a rewrite of the tables.
-//
-// A rewrite creates missing tables, and changes only what differs in existing tables. Base chains
-// stay hooked, because a packet that passes while a base chain is replaced would leave the node
-// without translation (docs/decisions/0011-make-before-break.md).
+// rows, or a rewrite of the tables, which creates missing tables, and changes only what differs in
+// existing tables (docs/decisions/0011-make-before-break.md).
 //
 // Not thread-safe.
 #pragma once

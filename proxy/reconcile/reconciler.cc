@@ -196,9 +196,8 @@ absl::StatusOr<SyncPlan> Reconciler::MakeRewrite(size_t element_limit) {
   return planner_.MakeRewrite(element_limit, nullptr);
 }
 
-// Leftovers are deleted before, because a repair would find unknown elements. Gives up after
-// consecutive failures: constant commits of other processes can prevent the comparison of a large
-// set.
+// Deletes leftovers first. Gives up after consecutive failures: constant commits of other
+// processes can prevent the comparison of a large set.
 void Reconciler::RepairBeforePlan(std::vector<RepairResult>& repairs) {
   while (!leftovers_.empty()) RemoveLeftovers();
   constexpr int kMaxFailures = 8;

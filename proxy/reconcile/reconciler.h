@@ -2,18 +2,9 @@
 // Services with the applied rows and writes the difference, usually in one transaction. The applied
 // rows change only after the commit. The cost of a Sync depends on the size of the change.
 //
-// Make before break: a transaction adds new elements and makes packets use them. After the commit,
-// RemoveLeftovers() deletes the elements that packets can no longer reach. See
-// docs/decisions/0011-make-before-break.md.
-//
-// If the tables do not exist, Sync() writes the Services one after another, in several
-// transactions. If the kernel differs from the applied rows, Repair() finds the differences, and
-// repairs chains and single rows. Sync() repairs all other damage by a rewrite of the tables.
-// Sync() also rewrites the tables if their content is unknown, for example after an upgrade or
-// after a commit with an unknown outcome. states.h describes the states of the tables.
-//
 // Reconciler coordinates classes with one job each. Planner computes the changes and rewrites,
 // Repairer repairs chains and single rows, and Rejections decides how to react to rejected changes.
+// states.h describes the states of the tables, and phases.h the order of commits.
 //
 // A Service that the kernel rejects keeps its last accepted rows. Sync() retries the Service later.
 //

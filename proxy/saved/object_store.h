@@ -1,13 +1,7 @@
 // Saves the received objects to FOLDER/objects.db, an SQLite database, so that a restart needs no
-// controller. See proxy/saved/README.md.
-//
-// All file operations run on two threads of the store: one thread writes, and the other thread
-// syncs the data to disk. The caller never waits for a sync and waits for a write only in Await(),
-// for a limited time.
-//
-// Errors never affect the caller. After an error, the store reports the problem once and drops all
-// changes. After a delay, needs_everything() returns true to request a batch with all objects,
-// which the store writes to a new file.
+// controller. proxy/saved/README.md describes the threads and the handling of errors, which never
+// affect the caller. The caller never waits for a sync, and waits for a write only in Await(), for
+// a limited time.
 #pragma once
 
 #include <chrono>
