@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/tls/tls_files.h"
 

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "api/manifests/json_text.h"
 #include "google/protobuf/util/json_util.h"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "absl/status/status.h"
 #include "nft/conntrack/flow_table.h"

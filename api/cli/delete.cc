@@ -6,7 +6,6 @@
 #include "api/cli/inputs.h"
 #include "api/cli/push.h"
 #include "api/cli/text.h"
-#include "api/convert/error_info.h"
 
 namespace svcmap::api {
 namespace {

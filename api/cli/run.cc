@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "api/cli/bundle_reader.h"
-#include "api/cli/commands.h"
 #include "api/cli/completion.h"
 #include "api/cli/describe.h"
 #include "api/cli/help_text.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <string_view>
 
 #include "google/protobuf/message.h"

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -3,9 +3,7 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "api/access/access.h"
 #include "api/config/kube_proxy_config.h"
 #include "api/grpc/push_limits.h"

@@ -5,12 +5,10 @@
 //     PREFIX/nodes/NAME                     the Node object of one node
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "api/fleet/node_status.h"
 #include "api/source/object.h"

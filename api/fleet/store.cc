@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "api/convert/projection.h"
 #include "api/convert/quote.h"
 #include "svcmap/etcd/v3/etcd.grpc.pb.h"

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "nft/types/family.h"
 

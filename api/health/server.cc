@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "api/log/log_value.h"
-#include "nft/base/status.h"
 #include "proxy/state/objects.h"
 
 namespace svcmap::api {

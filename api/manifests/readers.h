@@ -3,9 +3,7 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 

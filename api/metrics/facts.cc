@@ -9,7 +9,6 @@
 #include <string>
 #include <system_error>
 
-#include "absl/strings/str_cat.h"
 #include "api/health/answers.h"
 #include "api/metrics/families.h"
 #include "proxy/ruleset/table.h"

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

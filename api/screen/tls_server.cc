@@ -7,7 +7,6 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "api/log/log_value.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "api/connect/target.h"
 #include "api/health/bind_address.h"
 #include "api/metrics/families.h"

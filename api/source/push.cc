@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "api/connect/channel.h"
 #include "api/convert/error_info.h"
 #include "api/convert/projection.h"
