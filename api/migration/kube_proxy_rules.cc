@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -135,24 +134,14 @@ class TablePlan {
   std::set<std::string> stays_;
 };
 
-// Removes duplicates and keeps the order of the remaining values.
-std::vector<std::string> Once(const std::vector<std::string>& values) {
-  std::set<std::string> seen;
-  std::vector<std::string> once;
-  for (const std::string& value : values) {
-    if (seen.insert(value).second) once.push_back(value);
-  }
-  return once;
+// Returns the table nat, or an empty table if `save` does not contain it.
+const IptablesTable& Nat(const IptablesSave& save) {
+  static const IptablesTable none;
+  const auto nat = std::ranges::find(save.tables, "nat", &IptablesTable::name);
+  return nat == save.tables.end() ? none : *nat;
 }
 
-const IptablesTable* Nat(const IptablesSave& save) {
-  for (const IptablesTable& table : save.tables) {
-    if (table.name == "nat") return &table;
-  }
-  return nullptr;
-}
-
-bool Covers(const std::string& prefix, const std::vector<std::string>& addresses) {
+bool Covers(const std::string& prefix, const std::set<std::string>& addresses) {
   const std::optional<IpPrefix> covers = IpPrefix::Parse(prefix);
   if (!covers) return false;
   return std::any_of(addresses.begin(), addresses.end(), [&](const std::string& address) {
@@ -220,23 +209,19 @@ std::string ChainsText(const std::vector<std::string>& chains) {
 
 ServedPlaces PlacesServed(const IptablesSave& save) {
   ServedPlaces places;
-  const IptablesTable* nat = Nat(save);
-  if (nat == nullptr) return places;
-  for (const IptablesRule& rule : nat->rules) {
+  for (const IptablesRule& rule : Nat(save).rules) {
     if (rule.chain() == "KUBE-SERVICES" && !rule.value("-d").empty()) {
-      places.addresses.push_back(rule.value("-d"));
+      places.addresses.insert(rule.value("-d"));
     } else if (rule.chain() == "KUBE-NODEPORTS" && !rule.value("--dport").empty()) {
-      places.node_ports.push_back(rule.value("--dport"));
+      places.node_ports.insert(rule.value("--dport"));
     }
   }
-  return {Once(places.addresses), Once(places.node_ports)};
+  return places;
 }
 
 std::vector<IpAddress> ClusterIps(const IptablesSave& save) {
   std::vector<IpAddress> addresses;
-  const IptablesTable* nat = Nat(save);
-  if (nat == nullptr) return addresses;
-  for (const IptablesRule& rule : nat->rules) {
+  for (const IptablesRule& rule : Nat(save).rules) {
     // The comment of the rule, such as "shop/web:http cluster IP".
     const bool at_cluster_ip =
         std::any_of(rule.words.begin(), rule.words.end(),
@@ -250,15 +235,11 @@ std::vector<IpAddress> ClusterIps(const IptablesSave& save) {
 
 std::vector<std::string> ForeignTranslations(const IptablesSave& save, const ServedPlaces& places) {
   std::vector<std::string> rules;
-  const IptablesTable* nat = Nat(save);
-  if (nat == nullptr) return rules;
-  for (const IptablesRule& rule : nat->rules) {
+  for (const IptablesRule& rule : Nat(save).rules) {
     const std::string& target = rule.target();
     if (IsKubeProxyChain(rule.chain()) || (target != "DNAT" && target != "REDIRECT")) continue;
     const std::string& to = rule.value("-d");
-    const std::vector<std::string>& ports = places.node_ports;
-    const bool at_node_port =
-        std::find(ports.begin(), ports.end(), rule.value("--dport")) != ports.end();
+    const bool at_node_port = places.node_ports.contains(rule.value("--dport"));
     if (to.empty() ? at_node_port : Covers(to, places.addresses)) rules.push_back(rule.text);
   }
   return rules;

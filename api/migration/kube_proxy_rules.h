@@ -6,6 +6,7 @@
 // KUBE-KUBELET-CANARY and KUBE-MARK-DROP.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,10 +53,10 @@ Removal PlanRemoval(const IptablesSave& save);
 // Summarizes chain names: "KUBE-SERVICES, KUBE-POSTROUTING, 12 KUBE-SVC-*, 40 KUBE-SEP-*".
 std::string ChainsText(const std::vector<std::string>& chains);
 
-// Service addresses and nodePorts in kube-proxy's rules, without duplicates.
+// Service addresses and nodePorts in kube-proxy's rules.
 struct ServedPlaces {
-  std::vector<std::string> addresses;   // "10.96.0.10/32"
-  std::vector<std::string> node_ports;  // "30080"
+  std::set<std::string> addresses;   // "10.96.0.10/32"
+  std::set<std::string> node_ports;  // "30080"
 };
 ServedPlaces PlacesServed(const IptablesSave& save);
 
