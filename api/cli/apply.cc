@@ -68,10 +68,9 @@ ExitCode TryObjects(const ApplyOptions& options, const Inputs& inputs, const Ses
 // Returns kOk if nothing speaks against replacing the agent's complete state.
 ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Session& session) {
   if (inputs.objects.empty() && !options.allow_empty) {
-    session.Error(
+    return session.Refuse(
         "--prune: nothing was sent, because the input contains no objects and all objects would "
         "be deleted; use --allow-empty to delete them");
-    return ExitCode::kIncomplete;
   }
   const absl::StatusOr<v1::GetStatusResponse> status = session.client.GetStatus();
   if (!status.ok()) return session.CallFailed(status.status());
@@ -83,8 +82,7 @@ ExitCode CheckPrune(const ApplyOptions& options, const Inputs& inputs, const Ses
     session.Note(text);
     return ExitCode::kOk;
   }
-  session.Error(absl::StrCat(text, "; nothing was sent; use --force to disconnect it"));
-  return ExitCode::kIncomplete;
+  return session.Refuse(absl::StrCat(text, "; nothing was sent; use --force to disconnect it"));
 }
 
 // Drops warnings about conflicts with objects that the end of the snapshot has removed. Findings in
@@ -134,10 +132,7 @@ ExitCode RunApply(const Options& all, Session& session) {
   if (!read) return ExitCode::kIncomplete;
   const Inputs& inputs = *read;
   if (options.prune) return Prune(options, inputs, session);
-  if (inputs.objects.empty()) {
-    session.Error("no objects to apply; nothing was sent");
-    return ExitCode::kIncomplete;
-  }
+  if (inputs.objects.empty()) return session.Refuse("no objects to apply; nothing was sent");
   return Worse(inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete,
                RunPush(MakePush(inputs.objects, options.dry_run, session.client), session));
 }

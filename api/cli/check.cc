@@ -425,18 +425,14 @@ std::string AgentElsewhere(const absl::StatusOr<std::vector<uint64_t>>& lock_soc
 ExitCode RunCheck(const Options& all, Session& session) {
   const CheckOptions& options = all.check;
   if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
-    session.Error(absl::StrCat("check: ", elsewhere,
-                               "; --netns and --pid select the namespace from which svcmapctl "
-                               "connects"));
-    return ExitCode::kIncomplete;
+    return session.Refuse(
+        absl::StrCat("check: ", elsewhere,
+                     "; --netns and --pid select the namespace from which svcmapctl connects"));
   }
   const absl::StatusOr<Place> place = OpenPlace(options);
   // Fails here if this process may not enter the namespace.
   const absl::Status entered = place.ok() ? place->Run([] {}) : place.status();
-  if (!entered.ok()) {
-    session.Error(std::string(entered.message()));
-    return ExitCode::kIncomplete;
-  }
+  if (!entered.ok()) return session.Refuse(std::string(entered.message()));
   const absl::StatusOr<CheckReport> report = CheckServices(options, *place, session.reader);
   if (!report.ok()) return session.CallFailed(report.status());
   if (options.output == OutputFormat::kJson) {
@@ -447,13 +443,12 @@ ExitCode RunCheck(const Options& all, Session& session) {
   for (const std::string& note : report->notes) session.Note(note);
   if (!report->differences.empty()) return ExitCode::kConnectionDiffers;
   if (report->addresses > 0 || report->endpoints > 0) return ExitCode::kOk;
-  session.Error(
+  return session.Refuse(
       report->not_checked.empty()
           ? absl::StrCat("nothing was checked: the agent stores no Service with an address",
                          options.name_space.empty() ? "" : " in namespace ", options.name_space,
                          "; apply Services first")
           : "nothing was checked, for the reasons above");
-  return ExitCode::kIncomplete;
 }
 
 }  // namespace svcmap::api

@@ -36,10 +36,7 @@ ExitCode RunDelete(const Options& all, Session& session) {
   const Inputs inputs = ReadInputs(options.files, "not deleted", session);
   for (const ManifestObject& object : inputs.objects) objects.push_back({IdOf(object.object), ""});
   const ExitCode read = inputs.complete ? ExitCode::kOk : ExitCode::kIncomplete;
-  if (objects.empty()) {
-    session.Error("no objects to delete; nothing was sent");
-    return ExitCode::kIncomplete;
-  }
+  if (objects.empty()) return session.Refuse("no objects to delete; nothing was sent");
   const auto stored = FindStored(objects, session.client);
   if (!stored.ok()) return session.CallFailed(stored.status(), CountText(objects.size(), "object"));
   ExitCode code = read;

@@ -334,8 +334,7 @@ ExitCode RunExplain(const Options& all, Session& session) {
   }
   const absl::StatusOr<std::vector<CheckTarget>> targets = TargetsOf(options, session);
   if (absl::IsNotFound(targets.status())) {
-    session.Error(std::string(targets.status().message()));
-    return ExitCode::kIncomplete;
+    return session.Refuse(std::string(targets.status().message()));
   }
   if (!targets.ok()) return session.CallFailed(targets.status());
   ExitCode code = ExitCode::kOk;

@@ -181,10 +181,9 @@ ExitCode RunFleetExplain(const Options& options, Session& session) {
   const auto node = std::find_if(summary->nodes.begin(), summary->nodes.end(),
                                  [&](const auto& each) { return each.name == options.fleet.node; });
   if (node == summary->nodes.end()) {
-    session.Error(absl::StrCat("node ", options.fleet.node, " not found below ",
-                               options.fleet.prefix, "/nodes/ and ", options.fleet.status_prefix,
-                               "/nodes/"));
-    return ExitCode::kIncomplete;
+    return session.Refuse(absl::StrCat("node ", options.fleet.node, " not found below ",
+                                       options.fleet.prefix, "/nodes/ and ",
+                                       options.fleet.status_prefix, "/nodes/"));
   }
   const ExitCode code = ExplainThere(options, node->status ? node->status->agent : "", session);
   if (code == ExitCode::kUnreachable) PrintKnown(options, reader, *node, session);

@@ -55,11 +55,6 @@ std::string_view DoneText(What what) {
   return what == What::kCreate ? " created" : " configured";
 }
 
-ExitCode Refuse(const std::string& reason, const Session& session) {
-  session.Error(reason);
-  return ExitCode::kIncomplete;
-}
-
 // Prints the changes, and writes them except with --dry-run.
 ExitCode Write(const std::vector<fleet::Change>& changes, bool dry_run, fleet::Store& store,
                const Session& session) {
@@ -93,7 +88,7 @@ ExitCode CompareAndWrite(const Options& options, const fleet::Versions& desired,
   if (manifests.force) store.IgnoreLeader();
   if (const std::string& leader = store.leader(); !leader.empty()) {
     if (!manifests.dry_run && !manifests.force) {
-      return Refuse(leader + "; nothing was written; use --force to write", session);
+      return session.Refuse(leader + "; nothing was written; use --force to write");
     }
     session.Note(leader);
   }
@@ -101,9 +96,8 @@ ExitCode CompareAndWrite(const Options& options, const fleet::Versions& desired,
   ExitCode code = ExitCode::kOk;
   const std::string loss = store.LossOf(changes);
   if (!loss.empty() && !manifests.allow_empty) {
-    code = Refuse(absl::StrCat("--prune: nothing was written, because it would delete ", loss,
-                               "; use --allow-empty to delete them"),
-                  session);
+    code = session.Refuse(absl::StrCat("--prune: nothing was written, because it would delete ",
+                                       loss, "; use --allow-empty to delete them"));
     if (!manifests.dry_run) return code;
   }
   for (const auto& [key, version] : desired) {
@@ -123,14 +117,13 @@ ExitCode RunFleetApply(const Options& options, Session& session) {
   ExitCode code = inputs->complete ? ExitCode::kOk : ExitCode::kIncomplete;
   const fleet::Versions desired = CheckObjects(*inputs, session, code);
   if (manifests.prune && code != ExitCode::kOk) {
-    return Refuse("--prune: nothing was written, because an object is rejected", session);
+    return session.Refuse("--prune: nothing was written, because an object is rejected");
   }
   if (desired.empty() && !manifests.allow_empty) {  // --allow-empty requires --prune.
-    return Refuse(manifests.prune
-                      ? "--prune: nothing was written, because the input contains no objects and "
-                        "all objects would be deleted; use --allow-empty to delete them"
-                      : "no objects to apply; nothing was written",
-                  session);
+    return session.Refuse(
+        manifests.prune ? "--prune: nothing was written, because the input contains no objects and "
+                          "all objects would be deleted; use --allow-empty to delete them"
+                        : "no objects to apply; nothing was written");
   }
   return Worse(code, CompareAndWrite(options, desired, session));
 }

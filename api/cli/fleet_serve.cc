@@ -166,8 +166,7 @@ ExitCode RunFleetServe(const Options& all, Session& session) {
     }
     if (!std::exchange(started, true)) {
       if (absl::Status opened = server.Start(); !opened.ok()) {
-        session.Error("--listen: " + std::string(opened.message()));
-        return ExitCode::kIncomplete;
+        return session.Refuse("--listen: " + std::string(opened.message()));
       }
       if (!options.listen.address.IsLoopback()) {
         session.Warn("the page needs no authentication, so all clients that can reach " +

@@ -272,8 +272,7 @@ ExitCode ReportNothing(const ObjectId& filter, Session& session) {
                      filter.name_space.empty() ? "" : " in namespace " + Quote(filter.name_space)));
     return ExitCode::kOk;
   }
-  session.Error(NotFoundText(filter, session.reader));
-  return ExitCode::kIncomplete;
+  return session.Refuse(NotFoundText(filter, session.reader));
 }
 
 ExitCode PrintTables(const GetOptions& options, Session& session) {

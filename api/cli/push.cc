@@ -155,11 +155,10 @@ ExitCode ReportAck(const v1::Ack& ack, const std::vector<SentObject>& objects,
     return ExitCode::kKernelFailed;
   }
   if (held && dry_run) {
-    session.Error(absl::StrCat(
+    return session.Refuse(absl::StrCat(
         "the agent would hold the deletions (svcmapd's flag --hold-removals), because they would "
         "remove ",
         ack.held(), "; use --allow-empty if they are intended"));
-    return ExitCode::kIncomplete;
   }
   if (held) {
     session.Error(absl::StrCat(

@@ -11,6 +11,11 @@ void Session::Error(std::string_view text) const { err << "error: " << OneLine(t
 void Session::Warn(std::string_view text) const { err << "warning: " << OneLine(text) << '\n'; }
 void Session::Note(std::string_view text) const { err << "note: " << OneLine(text) << '\n'; }
 
+ExitCode Session::Refuse(std::string_view text) const {
+  Error(text);
+  return ExitCode::kIncomplete;
+}
+
 std::string CallProblem(const absl::Status& status, const std::string& address) {
   if (absl::IsUnavailable(status)) {
     return absl::StrCat("cannot reach the agent at ", address, ": ", status.message());
@@ -22,10 +27,7 @@ std::string CallProblem(const absl::Status& status, const std::string& address) 
 }
 
 ExitCode Session::CallFailed(const absl::Status& status, const std::string& sent) const {
-  if (!bundle.empty()) {
-    Error(absl::StrCat("bundle ", bundle, ": ", status.message()));
-    return ExitCode::kIncomplete;
-  }
+  if (!bundle.empty()) return Refuse(absl::StrCat("bundle ", bundle, ": ", status.message()));
   const bool unreachable = absl::IsUnavailable(status);
   const bool no_response = absl::IsDeadlineExceeded(status);
   std::string text = CallProblem(status, address);

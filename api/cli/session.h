@@ -31,6 +31,8 @@ struct Session {
   void Warn(std::string_view text) const;   // "warning: ..."
   void Note(std::string_view text) const;   // "note: ..."
 
+  // Prints an error and returns kIncomplete.
+  ExitCode Refuse(std::string_view text) const;
   // Prints why a call failed and returns the exit code. For calls that change the agent's state,
   // `sent` describes the request ("3 objects"); for read-only calls, `sent` is empty.
   ExitCode CallFailed(const absl::Status& status, const std::string& sent = "") const;

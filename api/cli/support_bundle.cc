@@ -251,10 +251,7 @@ ExitCode RunSupportBundle(const Options& all, Session& session) {
   Bundle bundle(options, session);
   if (options.file != "-") {
     const absl::Status created = CheckNewFile(PathOf(options, bundle.node(), now));
-    if (!created.ok()) {
-      session.Error(std::string(created.message()));
-      return ExitCode::kIncomplete;
-    }
+    if (!created.ok()) return session.Refuse(std::string(created.message()));
   }
   bundle.Collect();
   const std::string bytes = bundle.Pack(now);
@@ -269,8 +266,7 @@ ExitCode RunSupportBundle(const Options& all, Session& session) {
   } else {
     const std::string path = PathOf(options, bundle.node(), now);
     if (const absl::Status written = WriteNewFile(path, bytes); !written.ok()) {
-      session.Error(std::string(written.message()));
-      return ExitCode::kIncomplete;
+      return session.Refuse(std::string(written.message()));
     }
     session.out << path << ": " << CountText(bundle.size(), "file") << ", "
                 << BytesText(bytes.size()) << '\n';

@@ -114,13 +114,11 @@ ExitCode RunTop(const Options& all, Session& session) {
     absl::StatusOr<std::optional<Meter>> made = MakeEndpointMeter(options, session);
     if (!made.ok()) return session.CallFailed(made.status());
     if (!*made) {
-      session.Error(absl::StrCat("the agent has no ", options.endpoints.ToString(),
-                                 ", or the Service has no addresses"));
-      return ExitCode::kIncomplete;
+      return session.Refuse(absl::StrCat("the agent has no ", options.endpoints.ToString(),
+                                         ", or the Service has no addresses"));
     }
     if (const std::string elsewhere = AgentElsewhere(LockSockets()); !elsewhere.empty()) {
-      session.Error("top --endpoints: " + elsewhere);
-      return ExitCode::kIncomplete;
+      return session.Refuse("top --endpoints: " + elsewhere);
     }
     meter = **std::move(made);
   }
