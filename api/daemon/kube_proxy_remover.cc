@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,7 +13,7 @@
 #include "api/migration/iptables.h"
 #include "api/migration/kube_proxy_process.h"
 #include "api/migration/kube_proxy_rules.h"
-#include "nft/base/status.h"
+#include "api/process/wait.h"
 #include "nft/netlink/netlink_kernel.h"
 
 namespace svcmap::api {
@@ -246,14 +244,10 @@ bool KubeProxyRemover::FindAndRemove(const std::stop_token& stop) {
 
 void KubeProxyRemover::Run(const std::stop_token& stop) {
   const auto soon = std::clamp(absence_, kShortest, kUntilRemoved);
-  std::mutex mutex;
-  std::condition_variable_any wake;
   while (!stop.stop_requested()) {
     const bool rest = FindAndRemove(stop);
     rested_ = rested_ || rest;
-    std::unique_lock lock(mutex);
-    wake.wait_for(lock, stop, rest ? std::max(kRests * absence_, soon) : soon,
-                  [] { return false; });
+    WaitUntil(stop, Clock::now() + (rest ? std::max(kRests * absence_, soon) : soon));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/etcd/watch_call.h"
+#include "api/process/wait.h"
 
 namespace svcmap::etcd {
 
@@ -13,12 +14,10 @@ using Clock = Follower::Clock;
 Client::Client(EtcdOptions options, Mirror& mirror)
     : follower_(options.follower, mirror),
       connection_(std::move(options)),
-      thread_([this] { Run(); }) {}
-
-Client::~Client() {
-  stop_.Set();
-  thread_.join();
-}
+      thread_([this](std::stop_token stop) {
+        stop_ = std::move(stop);
+        Run();
+      }) {}
 
 FollowerFacts Client::facts() const {
   const std::lock_guard lock(mutex_);
@@ -26,13 +25,13 @@ FollowerFacts Client::facts() const {
 }
 
 void Client::Run() {
-  while (stop_.WaitUntil(follower_.not_before())) {
+  while (api::WaitUntil(stop_, follower_.not_before())) {
     const Follower::Request request = follower_.Next(Clock::now());
     if (absl::Status status = connection_.Connect(); !status.ok()) {
       follower_.Failed(status, Clock::now());
     } else {
       grpc::ClientContext context;
-      const StopFlag::Call call(stop_, context);
+      const std::stop_callback cancel(stop_, [&context] { context.TryCancel(); });
       if (request.read) {
         Read(request, context);
       } else {
@@ -48,7 +47,7 @@ void Client::Run() {
 void Client::Read(const Follower::Request& request, grpc::ClientContext& context) {
   const absl::StatusOr<etcdserverpb::TxnResponse> response =
       connection_.Txn(*request.read, request.timeout, context);
-  if (stop_.is_set()) return;
+  if (stop_.stop_requested()) return;
   if (!response.ok()) return follower_.Failed(response.status(), Clock::now());
   follower_.Read(*response, Clock::now());
 }
@@ -69,7 +68,7 @@ void Client::Watch(const Follower::Request& request, grpc::ClientContext& contex
     result = call.Read(response, follower_.silence_deadline());
     if (result == Result::kDone && !follower_.Event(response, Clock::now())) return;
   }
-  if (stop_.is_set()) return;
+  if (stop_.stop_requested()) return;
   if (result == Result::kTimeout) return follower_.Silent(Clock::now());
   const grpc::Status status = call.Finish();
   follower_.Failed(status.ok() ? absl::UnavailableError("etcd has ended the watch")

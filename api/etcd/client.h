@@ -8,10 +8,10 @@
 #include <grpcpp/grpcpp.h>
 
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "api/etcd/follower.h"
-#include "api/etcd/stop_flag.h"
 #include "api/fleet/etcd_connection.h"
 
 namespace svcmap::etcd {
@@ -23,8 +23,8 @@ struct EtcdOptions : fleet::EtcdServers {
 // Runs its own thread.
 class Client {
  public:
-  Client(EtcdOptions options, Mirror& mirror);  // `mirror` must outlive the Client.
-  ~Client();                                    // Cancels the current request and joins the thread.
+  // `mirror` must outlive the Client, whose destructor cancels the current request.
+  Client(EtcdOptions options, Mirror& mirror);
 
   FollowerFacts facts() const;  // Thread-safe.
 
@@ -38,12 +38,11 @@ class Client {
   Follower follower_;
   fleet::EtcdConnection connection_;
 
-  StopFlag stop_;
-
   mutable std::mutex mutex_;
   FollowerFacts facts_;  // Guarded by mutex_.
 
-  std::thread thread_;  // Last, because the thread uses all members above.
+  std::stop_token stop_;  // Only for the thread.
+  std::jthread thread_;   // Last, because the thread uses all members above.
 };
 
 }  // namespace svcmap::etcd

@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "api/log/log_value.h"
+#include "api/process/wait.h"
 
 namespace svcmap::etcd {
 
@@ -42,26 +43,23 @@ StatusReporter::StatusReporter(fleet::EtcdServers servers, const std::string& pr
       agent_address_(std::move(agent_address)),
       facts_(std::move(facts)),
       connection_(std::move(servers)),
-      thread_([this] { Run(); }) {}
-
-StatusReporter::~StatusReporter() {
-  stop_.Set();
-  thread_.join();
-}
+      thread_([this](std::stop_token stop) {
+        stop_ = std::move(stop);
+        Run();
+      }) {}
 
 void StatusReporter::Run() {
   Backoff backoff(std::chrono::seconds(1), std::chrono::seconds(60), std::chrono::minutes(1));
-  while (!stop_.is_set()) {
+  while (!stop_.stop_requested()) {
     const absl::Status end = Round(backoff);
-    if (stop_.is_set()) return;
+    if (stop_.stop_requested()) return;
     connection_.Drop();
     const auto delay = backoff.Failure();
     if (backoff.failures() == 1) {
-      spdlog::warn("watching {} failed, retrying error={}", ask_key_,
-                   api::LogValue(std::string(end.message())));
+      spdlog::warn("watching {} failed, retrying error={}", ask_key_, api::LogValue(end));
     }
     // The next round writes a status that becomes due during the delay.
-    if (!stop_.WaitUntil(Clock::now() + delay)) return;
+    if (!api::WaitUntil(stop_, Clock::now() + delay)) return;
   }
 }
 
@@ -82,7 +80,7 @@ absl::Status StatusReporter::Round(Backoff& backoff) {
 
   const auto stub = etcdserverpb::Watch::NewStub(connection_.channel());
   grpc::ClientContext context;
-  const StopFlag::Call stoppable(stop_, context);
+  const std::stop_callback cancel(stop_, [&context] { context.TryCancel(); });
   etcdserverpb::WatchResponse response;
   WatchCall call(*stub, context);
   etcdserverpb::WatchCreateRequest create;
@@ -106,7 +104,7 @@ absl::Status StatusReporter::Round(Backoff& backoff) {
 }
 
 WatchCall::Result StatusReporter::Await(WatchCall& call, Result result) {
-  while (result == Result::kTimeout && !stop_.is_set()) {
+  while (result == Result::kTimeout && !stop_.stop_requested()) {
     WriteIfDue();
     result = call.Resume(Clock::now() + kTick);
   }
@@ -118,8 +116,7 @@ void StatusReporter::TakeAsk(const etcdserverpb::KeyValue& pair) {
   ask_revision_ = pair.mod_revision();
   const absl::StatusOr<fleet::Ask> ask = fleet::ParseAsk(pair.value());
   if (ask.ok()) return writer_.Asked(*ask);
-  spdlog::warn("request ignored key={} error={}", ask_key_,
-               api::LogValue(std::string(ask.status().message())));
+  spdlog::warn("request ignored key={} error={}", ask_key_, api::LogValue(ask.status()));
 }
 
 void StatusReporter::WriteIfDue() {
@@ -131,16 +128,16 @@ void StatusReporter::WriteIfDue() {
   const absl::StatusOr<etcdserverpb::TxnResponse> answer = Call(write);
   if (answer.ok()) return writer_.Written(status, Clock::now());
   ++failures_;
-  if (writer_.Failed(Clock::now()) && !stop_.is_set()) {
+  if (writer_.Failed(Clock::now()) && !stop_.stop_requested()) {
     spdlog::warn("writing the status failed, retrying key={} error={}", status_key_,
-                 api::LogValue(std::string(answer.status().message())));
+                 api::LogValue(answer.status()));
   }
 }
 
 absl::StatusOr<etcdserverpb::TxnResponse> StatusReporter::Call(
     const etcdserverpb::TxnRequest& request) {
   grpc::ClientContext context;
-  const StopFlag::Call call(stop_, context);
+  const std::stop_callback cancel(stop_, [&context] { context.TryCancel(); });
   return connection_.Txn(request, kStatusTimeout, context);
 }
 

@@ -7,12 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
 #include "api/etcd/node_status.h"
 #include "api/etcd/status_pages.h"
-#include "api/etcd/stop_flag.h"
 #include "api/etcd/watch_call.h"
 #include "api/fleet/etcd_connection.h"
 
@@ -26,11 +26,10 @@ fleet::NodeStatus StatusOf(const Facts& facts, const std::string& version,
 class StatusReporter {
  public:
   // Calls `facts` several times a second on the thread. `agent_address` is the address of svcmapd
-  // in the status, or empty.
+  // in the status, or empty. The destructor cancels the current request.
   StatusReporter(fleet::EtcdServers servers, const std::string& prefix,
                  const std::string& node_name, std::string agent_address,
                  std::function<Facts()> facts);
-  ~StatusReporter();  // Cancels the current request and joins the thread.
 
   // Number of failed writes of the status. Thread-safe.
   uint64_t failures() const { return failures_; }
@@ -55,8 +54,8 @@ class StatusReporter {
   int64_t ask_revision_ = 0;  // Revision of the last request.
   std::atomic<uint64_t> failures_ = 0;
 
-  StopFlag stop_;
-  std::thread thread_;  // Last, because the thread uses all members above.
+  std::stop_token stop_;  // Only for the thread.
+  std::jthread thread_;   // Last, because the thread uses all members above.
 };
 
 }  // namespace svcmap::etcd
