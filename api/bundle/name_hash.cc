@@ -11,7 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
+#include "api/convert/kinds.h"
 
 namespace svcmap::api {
 namespace {
@@ -38,14 +38,10 @@ void NameHash::Learn(const std::string& name) {
 }
 
 void NameHash::Learn(const v1::Object& object) {
-  const auto learn = [this](const auto& message) {
-    Learn(message.metadata().namespace_());
-    Learn(message.metadata().name());
-  };
-  if (object.has_service()) learn(object.service());
-  if (object.has_endpoint_slice()) learn(object.endpoint_slice());
-  if (object.has_node()) learn(object.node());
-  if (object.has_service_cidr()) learn(object.service_cidr());
+  if (const v1::ObjectMeta* metadata = FindMetadata(object)) {
+    Learn(metadata->namespace_());
+    Learn(metadata->name());
+  }
   for (const v1::Endpoint& endpoint : object.endpoint_slice().endpoints()) {
     Learn(endpoint.node_name());
   }

@@ -17,11 +17,6 @@ namespace {
 using Clock = std::chrono::system_clock;  // gRPC deadlines use this clock.
 using std::chrono::milliseconds;
 
-std::string CodeName(grpc::StatusCode code) {
-  // gRPC and absl use the same numbers for status codes.
-  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
-}
-
 // Returns ": message", or "" for an empty message.
 std::string Detail(const std::string& message) { return message.empty() ? "" : ": " + message; }
 

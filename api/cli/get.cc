@@ -46,22 +46,15 @@ size_t CountUsable(const v1::EndpointSlice& slice) {
     return IsReady(endpoint) && !endpoint.addresses().empty() &&
            IpAddress::Parse(endpoint.addresses(0));
   };
-  return static_cast<size_t>(
-      std::count_if(slice.endpoints().begin(), slice.endpoints().end(), usable));
-}
-
-// Returns the name of the Service, or "".
-std::string ServiceOf(const v1::EndpointSlice& slice) {
-  const auto& labels = slice.metadata().labels();
-  const auto service = labels.find(kServiceNameLabel);
-  return service == labels.end() ? "" : service->second;
+  return static_cast<size_t>(std::ranges::count_if(slice.endpoints(), usable));
 }
 
 // Numbers of ready endpoints with a valid address, and of all endpoints of each Service.
 class ReadyCounts {
  public:
   void Add(const v1::EndpointSlice& slice) {
-    Count& count = counts_[{slice.metadata().namespace_(), ServiceOf(slice)}][slice.address_type()];
+    const v1::ObjectMeta& metadata = slice.metadata();
+    Count& count = counts_[{metadata.namespace_(), ServiceNameOf(metadata)}][slice.address_type()];
     count.all += static_cast<size_t>(slice.endpoints_size());
     count.ready += CountUsable(slice);
   }
@@ -180,7 +173,7 @@ std::string EndpointsOf(const v1::EndpointSlice& slice, bool wide) {
 
 std::vector<std::string> Cells(const v1::EndpointSlice& slice, bool wide) {
   std::vector<std::string> cells = {slice.metadata().namespace_(), slice.metadata().name(),
-                                    ServiceOf(slice)};
+                                    ServiceNameOf(slice.metadata())};
   if (wide) cells.push_back(slice.address_type());
   cells.push_back(PortsOf(slice, wide));
   cells.push_back(absl::StrCat(CountUsable(slice), "/", slice.endpoints_size()));

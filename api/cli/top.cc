@@ -72,13 +72,11 @@ absl::StatusOr<std::optional<Meter>> MakeEndpointMeter(const TopOptions& options
   if (!listed.ok()) return listed;
   if (targets.empty()) return std::nullopt;
   const auto rates = std::make_shared<EndpointRates>(targets);
-  listed = session.reader.ForEach(
-      {v1::KIND_ENDPOINT_SLICE, options.endpoints.name_space, ""}, [&](const v1::Object& object) {
-        const auto& labels = object.endpoint_slice().metadata().labels();
-        const auto label = labels.find(kServiceNameLabel);
-        if (label == labels.end() || label->second != options.endpoints.name) return;
-        rates->AddEndpoints(object.endpoint_slice());
-      });
+  const auto add = [&](const v1::Object& object) {
+    const v1::EndpointSlice& slice = object.endpoint_slice();
+    if (ServiceNameOf(slice.metadata()) == options.endpoints.name) rates->AddEndpoints(slice);
+  };
+  listed = session.reader.ForEach({v1::KIND_ENDPOINT_SLICE, options.endpoints.name_space, ""}, add);
   if (!listed.ok()) return listed;
   const auto read = [rates] {
     rates->StartReading();

@@ -151,4 +151,9 @@ std::string ConnectAdvice(const std::string& message, const std::string& target,
               : "the agent may reject this client certificate or may not use TLS");
 }
 
+std::string CodeName(grpc::StatusCode code) {
+  // gRPC and absl use the same numbers for status codes.
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+}
+
 }  // namespace svcmap::api

@@ -20,4 +20,6 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target, const TlsMa
 std::string ConnectAdvice(const std::string& message, const std::string& target,
                           const TlsMaterial& tls);
 
+std::string CodeName(grpc::StatusCode code);  // "UNAVAILABLE"
+
 }  // namespace svcmap::api

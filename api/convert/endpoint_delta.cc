@@ -63,11 +63,7 @@ void AppendWithConditions(const EncodedEndpoint& stored, const EncodedEndpoint& 
 }
 
 bool SameService(const v1::EndpointSlice& a, const v1::EndpointSlice& b) {
-  const auto service = [](const v1::EndpointSlice& slice) {
-    const auto label = slice.metadata().labels().find(kServiceNameLabel);
-    return label == slice.metadata().labels().end() ? "" : label->second;
-  };
-  return service(a) == service(b);
+  return ServiceNameOf(a.metadata()) == ServiceNameOf(b.metadata());
 }
 
 v1::EndpointSlice ParseWithoutEndpoints(const SplitEncoding& split) {

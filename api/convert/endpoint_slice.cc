@@ -41,17 +41,17 @@ bool WithinLimit(absl::FunctionRef<std::string()> field, int count, int limit, c
 // key and adds a warning if the slice belongs to no Service.
 std::string ServiceKey(const v1::ObjectMeta& metadata, Report& report) {
   const auto field = [] { return absl::StrCat("metadata.labels[\"", kServiceNameLabel, "\"]"); };
-  const auto label = metadata.labels().find(kServiceNameLabel);
-  if (label == metadata.labels().end() || label->second.empty()) {
+  const std::string service = ServiceNameOf(metadata);
+  if (service.empty()) {
     report.Warn(field(), Required("the EndpointSlice belongs to no Service and is not used"));
     return "";
   }
-  if (!IsDnsLabel(label->second)) {
-    report.Warn(field(), Invalid(Quote(label->second),
+  if (!IsDnsLabel(service)) {
+    report.Warn(field(), Invalid(Quote(service),
                                  "must be the name of a Service; the EndpointSlice is not used"));
     return "";
   }
-  return absl::StrCat(metadata.namespace_(), "/", label->second);
+  return absl::StrCat(metadata.namespace_(), "/", service);
 }
 
 // Ignores ports without a name or number (requirement S-20), and numbers that are out of range,

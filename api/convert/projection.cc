@@ -11,6 +11,7 @@
 #include "api/convert/field_reader.h"
 #include "api/convert/quote.h"
 #include "api/convert/service_parts.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format.h"
 
 namespace svcmap::api {
@@ -19,6 +20,7 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::internal::WireFormat;
+using google::protobuf::io::CodedOutputStream;
 
 constexpr size_t kMaxFields = 32;  // Of a message in the schema.
 // Tags of the fields of a map entry.
@@ -99,12 +101,6 @@ uint64_t ValueOf(FieldDescriptor::Type type, uint64_t varint) {
     default:
       return varint;
   }
-}
-
-size_t VarintSize(uint64_t value) {
-  size_t size = 1;
-  for (; value >= 0x80; value >>= 7) ++size;
-  return size;
 }
 
 // Returns true if `bytes` is a map entry that an encoder would write, and sets its parts.
@@ -250,7 +246,8 @@ class Projector {
     deterministic_ &= last_key.empty() || last_key < key;
     last_key = key;
     AppendVarint(rule.tag, out);
-    AppendVarint(2 + VarintSize(key.size()) + key.size() + VarintSize(value.size()) + value.size(),
+    AppendVarint(2 + CodedOutputStream::VarintSize64(key.size()) + key.size() +
+                     CodedOutputStream::VarintSize64(value.size()) + value.size(),
                  out);
     AppendField(kKeyTag, key, out);
     AppendField(kValueTag, value, out);
@@ -275,6 +272,11 @@ class Projector {
 };
 
 }  // namespace
+
+std::string ServiceNameOf(const v1::ObjectMeta& slice) {
+  const auto label = slice.labels().find(kServiceNameLabel);
+  return label == slice.labels().end() ? "" : label->second;
+}
 
 bool IsUsedLabel(std::string_view key) {
   return key == kServiceNameLabel || key == "service.kubernetes.io/headless" ||

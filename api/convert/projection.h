@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "google/protobuf/descriptor.h"
+#include "svcmap/v1/objects.pb.h"
 
 namespace svcmap::api {
 
@@ -23,6 +24,9 @@ using LabelFilter = bool (*)(std::string_view key);
 
 // Label of an EndpointSlice with the name of its Service.
 inline constexpr char kServiceNameLabel[] = "kubernetes.io/service-name";
+
+// Returns the value of kServiceNameLabel, or "".
+std::string ServiceNameOf(const v1::ObjectMeta& slice);
 
 // Returns true for labels that the agent uses.
 bool IsUsedLabel(std::string_view key);

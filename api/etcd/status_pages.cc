@@ -100,9 +100,7 @@ api::Answer HealthzAnswer(const Facts& facts) {
   if (!facts.push.held.empty()) {
     missing += line("svcmapd holds the removals of the snapshot", facts.push.held);
   }
-  api::Answer answer = api::TextPage(missing.empty() ? "ok" : missing);
-  if (!missing.empty()) answer.code = 503;
-  return answer;
+  return missing.empty() ? api::TextPage("ok") : api::TextPage(missing, 503);
 }
 
 std::map<std::string, std::function<api::Answer()>> Pages(const std::function<Facts()>& facts) {

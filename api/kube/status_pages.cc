@@ -86,9 +86,7 @@ api::Answer KubeHealthzAnswer(const BridgeFacts& facts) {
     missing += "svcmapd not synced";
     missing += facts.push.last_error.empty() ? "\n" : ": " + facts.push.last_error + "\n";
   }
-  api::Answer answer = api::TextPage(missing.empty() ? "ok" + without : missing);
-  if (!missing.empty()) answer.code = 503;
-  return answer;
+  return missing.empty() ? api::TextPage("ok" + without) : api::TextPage(missing, 503);
 }
 
 api::Pages KubePages(std::function<BridgeFacts()> facts) {

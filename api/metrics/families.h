@@ -13,27 +13,27 @@
 namespace svcmap::api {
 
 struct Metric {
-  std::string_view name;
+  std::string name;
   prometheus::MetricType type;
   std::vector<std::string_view> labels;
   std::string_view help;
 };
 
-inline Metric Counter(std::string_view name, std::string_view help,
+inline Metric Counter(std::string name, std::string_view help,
                       std::vector<std::string_view> labels = {}) {
-  return {name, prometheus::MetricType::Counter, std::move(labels), help};
+  return {std::move(name), prometheus::MetricType::Counter, std::move(labels), help};
 }
-inline Metric Gauge(std::string_view name, std::string_view help,
+inline Metric Gauge(std::string name, std::string_view help,
                     std::vector<std::string_view> labels = {}) {
-  return {name, prometheus::MetricType::Gauge, std::move(labels), help};
+  return {std::move(name), prometheus::MetricType::Gauge, std::move(labels), help};
 }
-inline Metric Histogram(std::string_view name, std::string_view help,
+inline Metric Histogram(std::string name, std::string_view help,
                         std::vector<std::string_view> labels = {}) {
-  return {name, prometheus::MetricType::Histogram, std::move(labels), help};
+  return {std::move(name), prometheus::MetricType::Histogram, std::move(labels), help};
 }
-inline Metric Summary(std::string_view name, std::string_view help,
+inline Metric Summary(std::string name, std::string_view help,
                       std::vector<std::string_view> labels = {}) {
-  return {name, prometheus::MetricType::Summary, std::move(labels), help};
+  return {std::move(name), prometheus::MetricType::Summary, std::move(labels), help};
 }
 
 using Catalogue = std::vector<Metric>;

@@ -15,9 +15,9 @@ namespace {
 constexpr size_t kMaxConnections = 64;
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-Answer Page(std::string content_type, std::string body) {
+Answer Page(std::string content_type, std::string body, int code = 200) {
   return {
-      .code = 200,
+      .code = code,
       .headers = {{"Content-Type", std::move(content_type)}, {"X-Content-Type-Options", "nosniff"}},
       .body = std::move(body)};
 }
@@ -66,7 +66,9 @@ std::string Statusz(const MetricsConstants& constants, const std::string& paths)
 
 }  // namespace
 
-Answer TextPage(std::string body) { return Page("text/plain; charset=utf-8", std::move(body)); }
+Answer TextPage(std::string body, int code) {
+  return Page("text/plain; charset=utf-8", std::move(body), code);
+}
 
 Answer JsonPage(std::string body) { return Page("application/json", std::move(body)); }
 

@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<PageServer>> StartMetricsServer(PageServerOptions
                                                                MetricsConstants constants,
                                                                const Observations& observations);
 
-Answer TextPage(std::string body);
+Answer TextPage(std::string body, int code = 200);
 Answer JsonPage(std::string body);
 
 // Returns the function of a page in Prometheus' text format. PageCache limits the number of calls

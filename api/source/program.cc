@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -140,30 +139,26 @@ PushOptions PushOptionsOf(const AgentOptions& options, const std::string& name) 
 api::Catalogue WithPushMetrics(const std::string& prefix, api::Catalogue metrics) {
   using api::Counter;
   using api::Gauge;
-  // Never destroyed, because catalogues refer to the names.
-  static auto& names = *new std::deque<std::string>();
-  const auto name = [&](const char* rest) -> std::string_view {
-    return names.emplace_back(prefix + rest);
-  };
   const api::Catalogue push = {
-      Gauge(name("objects"), "Number of cached objects of all resources"),
-      Gauge(name("object_bytes"), "Total size of the serialized cached objects in bytes"),
-      Gauge(name("changes_waiting"), "Number of objects with changes that have not been sent yet"),
-      Gauge(name("agent_connected"), "Whether a stream to svcmapd is open (1) or not (0)"),
-      Gauge(name("agent_synced"),
+      Gauge(prefix + "objects", "Number of cached objects of all resources"),
+      Gauge(prefix + "object_bytes", "Total size of the serialized cached objects in bytes"),
+      Gauge(prefix + "changes_waiting",
+            "Number of objects with changes that have not been sent yet"),
+      Gauge(prefix + "agent_connected", "Whether a stream to svcmapd is open (1) or not (0)"),
+      Gauge(prefix + "agent_synced",
             "1 if svcmapd has the complete state except for changes in flight, otherwise 0"),
-      Gauge(name("agent_revision"), "Revision of svcmapd in the last Ack"),
-      Gauge(name("batches_in_flight"), "Number of batches without an Ack"),
-      Counter(name("batches_total"), "Total number of batches sent"),
-      Counter(name("snapshots_total"), "Total number of snapshots started"),
-      Counter(name("resumed_total"),
+      Gauge(prefix + "agent_revision", "Revision of svcmapd in the last Ack"),
+      Gauge(prefix + "batches_in_flight", "Number of batches without an Ack"),
+      Counter(prefix + "batches_total", "Total number of batches sent"),
+      Counter(prefix + "snapshots_total", "Total number of snapshots started"),
+      Counter(prefix + "resumed_total",
               "Total number of streams that were resumed without a snapshot"),
-      Counter(name("stream_failures_total"),
+      Counter(prefix + "stream_failures_total",
               "Total number of closed streams to svcmapd and failed connection attempts"),
-      Gauge(name("refused_objects"),
+      Gauge(prefix + "refused_objects",
             "Number of objects that svcmapd rejected. The previously accepted version of each "
             "object, if any, stays in effect"),
-      Gauge(name("certificate_expiry_timestamp_seconds"),
+      Gauge(prefix + "certificate_expiry_timestamp_seconds",
             "Unix time when the first certificate of a TLS file expires. Absent without TLS",
             {"file"}),
   };

@@ -34,11 +34,6 @@ constexpr size_t kWindow = 8;
 
 constexpr milliseconds kLook{200};  // Interval for checking whether the mirror is complete.
 
-std::string CodeName(grpc::StatusCode code) {
-  return absl::StatusCodeToString(
-      static_cast<absl::StatusCode>(code));  // The numbers are the same.
-}
-
 // Returns whether an error probably persists until an operator acts. ABORTED means that another
 // controller is connected. The delay prevents two controllers from replacing each other in a loop.
 bool IsLasting(grpc::StatusCode code) {
@@ -245,7 +240,7 @@ class Push::Worker {
     if (!problem_.empty() && !ended) return {problem_, false};
     if (!advice.empty()) return {"connect to svcmapd at " + options_.target + ": " + advice, false};
     if (status.ok()) return {"svcmapd closed the stream without an error", false};
-    return {"svcmapd closed the stream: " + CodeName(status.error_code()) + ": " +
+    return {"svcmapd closed the stream: " + api::CodeName(status.error_code()) + ": " +
                 status.error_message() + Hint(status.error_code(), options_.name),
             IsLasting(status.error_code()) && (!by_ourselves || again)};
   }

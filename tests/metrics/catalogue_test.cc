@@ -294,7 +294,7 @@ void CheckExpressions(const std::vector<Expression>& expressions) {
         const std::string of_all = ReadFile(SVCMAP_SOURCE_DIR "/api/source/program.cc");
         const bool exposed =
             page.find("\"" + name + "\"") != std::string::npos ||
-            of_all.find("name(\"" + name.substr(kPrefix.size()) + "\")") != std::string::npos;
+            of_all.find("prefix + \"" + name.substr(kPrefix.size()) + "\"") != std::string::npos;
         EXPECT_TRUE(exposed) << name << " is not exposed";
         continue;
       }
