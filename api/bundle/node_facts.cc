@@ -8,7 +8,6 @@
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +16,7 @@
 #include "api/migration/iptables.h"
 #include "api/migration/node_report.h"
 #include "api/migration/program.h"
+#include "api/process/directory.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -94,17 +94,6 @@ void AppendSysctl(const fs::path& path, std::string& text) {
   absl::StrAppend(&text, name, " = ", value, "\n");
 }
 
-std::vector<fs::path> Sorted(const fs::path& directory) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    paths.push_back(entry->path());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 absl::StatusOr<std::string> Sysctls() {
   std::string text;
   const fs::path net = "/proc/sys/net";
@@ -113,11 +102,11 @@ absl::StatusOr<std::string> Sysctls() {
                            "bridge/bridge-nf-call-ip6tables"}) {
     AppendSysctl(net / name, text);
   }
-  for (const fs::path& path : Sorted(net / "netfilter")) {
+  for (const fs::path& path : EntriesOf(net / "netfilter")) {
     if (path.filename().string().starts_with("nf_conntrack_")) AppendSysctl(path, text);
   }
   for (const char* family : {"ipv4", "ipv6"}) {
-    for (const fs::path& directory : Sorted(net / family / "conf")) {
+    for (const fs::path& directory : EntriesOf(net / family / "conf")) {
       for (const char* name :
            {"forwarding", "rp_filter", "route_localnet", "accept_local", "arp_ignore"}) {
         AppendSysctl(directory / name, text);

@@ -16,13 +16,13 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "api/convert/quote.h"
 #include "api/health/bind_address.h"
+#include "api/process/directory.h"
 #include "nft/base/status.h"
 
 namespace svcmap::api {
@@ -254,15 +254,12 @@ std::vector<std::string> StrictInterfaces() {
   const std::filesystem::path root = "/proc/sys/net/ipv4/conf";
   const int all = ReadRpFilter(root / "all");
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename();
+  for (const std::filesystem::path& path : EntriesOf(root)) {
+    const std::string name = path.filename();
     if (name == "all" || name == "default" || name == "lo") continue;
     // The kernel uses the larger value of "all" and of the interface.
-    if (std::max(all, ReadRpFilter(entry->path())) == 1) names.push_back(name);
+    if (std::max(all, ReadRpFilter(path)) == 1) names.push_back(name);
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -1,12 +1,8 @@
 #include "api/cli/completion.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
 #include <ostream>
 #include <set>
-#include <system_error>
-#include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -17,6 +13,7 @@
 #include "api/cli/object_id.h"
 #include "api/cli/text.h"
 #include "api/connect/target.h"
+#include "api/process/directory.h"
 
 namespace svcmap::api {
 namespace {
@@ -138,11 +135,7 @@ std::vector<std::string> NamesOf(Reader& reader, const Completion& completion) {
 
 std::vector<std::string> NetnsNames() {
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry("/run/netns", error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename());
-  }
+  for (const auto& path : EntriesOf("/run/netns")) names.push_back(path.filename());
   return names;
 }
 

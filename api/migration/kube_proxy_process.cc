@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "api/health/bind_address.h"
+#include "api/process/directory.h"
 
 namespace svcmap::api {
 namespace {
@@ -47,16 +48,6 @@ std::string FirstWord(const fs::path& path) {
   std::string word;
   file >> word;
   return word;
-}
-
-std::vector<fs::path> EntriesOf(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;  // A process may exit during the iteration.
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    entries.push_back(entry->path());
-  }
-  return entries;
 }
 
 std::vector<fs::path> Processes() {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "api/process/directory.h"
 
 namespace svcmap::api {
 namespace {
@@ -34,11 +34,9 @@ std::optional<bool> HasWord(const std::string& path, const std::string& wanted) 
 
 std::map<std::string, int> ReadRpFilters(const std::string& directory) {
   std::map<std::string, int> values;
-  std::error_code error;  // An interface may be deleted during the iteration.
-  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (const std::optional<int> value = ReadNumber(entry->path() / "rp_filter")) {
-      values[entry->path().filename()] = *value;
+  for (const std::filesystem::path& path : EntriesOf(directory)) {
+    if (const std::optional<int> value = ReadNumber(path / "rp_filter")) {
+      values[path.filename()] = *value;
     }
   }
   return values;
