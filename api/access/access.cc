@@ -6,15 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "nft/types/ip_address.h"
 
 namespace svcmap::api {
 namespace {
-
-template <typename T>
-bool Contains(const std::vector<T>& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
 
 // A name that contains a colon is a URI, because DNS names contain no colon.
 bool Has(const CertificateNames& names, const std::string& wanted) {
@@ -23,12 +19,12 @@ bool Has(const CertificateNames& names, const std::string& wanted) {
     return std::any_of(names.ips.begin(), names.ips.end(),
                        [&](const std::string& ip) { return IpAddress::Parse(ip) == address; });
   }
-  return Contains(wanted.find(':') == std::string::npos ? names.dns : names.uris, wanted);
+  return absl::c_linear_search(wanted.find(':') == std::string::npos ? names.dns : names.uris,
+                               wanted);
 }
 
 bool HasOneOf(const CertificateNames& names, const std::vector<std::string>& wanted) {
-  return std::any_of(wanted.begin(), wanted.end(),
-                     [&](const std::string& name) { return Has(names, name); });
+  return std::ranges::any_of(wanted, [&](const std::string& name) { return Has(names, name); });
 }
 
 constexpr std::string_view kUnixListen = "unix://";
@@ -91,8 +87,8 @@ Role RoleOf(const AllowList& allowed, const CertificateNames& names) {
 }
 
 Role RoleOf(const AllowList& allowed, uid_t own, uid_t uid) {
-  if (uid == 0 || uid == own || Contains(allowed.write_uids, uid)) return Role::kWrite;
-  return Contains(allowed.read_uids, uid) ? Role::kRead : Role::kNone;
+  if (uid == 0 || uid == own || absl::c_linear_search(allowed.write_uids, uid)) return Role::kWrite;
+  return absl::c_linear_search(allowed.read_uids, uid) ? Role::kRead : Role::kNone;
 }
 
 std::string DisplayName(const CertificateNames& names) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,10 +23,6 @@ std::vector<std::string> RuleWords(std::string_view rule) {
   std::vector<std::string> words;
   for (const auto word : absl::StrSplit(plain, ' ', absl::SkipEmpty())) words.emplace_back(word);
   return words;
-}
-
-bool Has(const std::vector<std::string>& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // Parses "10.0.0.1" or "10.0.0.0/8".
@@ -107,9 +104,9 @@ std::vector<ForeignRule> ParseForeignRules(std::string_view listing) {
       chain = words[0] == "chain" ? words[1] : "";  // Empty inside a set or map.
     } else if (!own && !chain.empty()) {
       const bool policy = words[0] == "type";
-      const bool drops =
-          policy ? text.find("policy drop") != std::string::npos : Has(words, "drop");
-      const bool rejects = !policy && Has(words, "reject");
+      const bool drops = policy ? text.find("policy drop") != std::string::npos
+                                : absl::c_linear_search(words, "drop");
+      const bool rejects = !policy && absl::c_linear_search(words, "reject");
       if (!drops && !rejects) continue;
       rules.push_back({family, absl::StrCat(family, " ", table, " ", chain),
                        policy ? "policy drop" : text, rejects});
@@ -134,10 +131,10 @@ RuleMatch MatchRule(const ForeignRule& rule, const ConnectionParts& connection) 
     } else if (word == "dport" || word == "--dport" || word == "--dports") {
       condition = MatchPort(ValuesAfter(words, i), connection);
     } else if (word == "--ctstate" || word == "--state") {
-      if (!Has(words, "NEW")) condition = RuleMatch::kNo;
+      if (!absl::c_linear_search(words, "NEW")) condition = RuleMatch::kNo;
     } else if (word == "state" && i > 0 && words[i - 1] == "ct") {
       if (i + 1 < words.size() && words[i + 1].find("new") == std::string::npos &&
-          words[i + 1] != "!=" && !Has(words, "new")) {
+          words[i + 1] != "!=" && !absl::c_linear_search(words, "new")) {
         condition = RuleMatch::kNo;
       }
     } else if (word == "ip" || word == "ip6") {

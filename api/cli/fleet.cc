@@ -178,8 +178,7 @@ ExitCode RunFleetExplain(const Options& options, Session& session) {
   FleetReader reader(options.fleet);
   const absl::StatusOr<fleet::Summary> summary = reader.Read();
   if (!summary.ok()) return EtcdFailed(summary.status(), session);
-  const auto node = std::find_if(summary->nodes.begin(), summary->nodes.end(),
-                                 [&](const auto& each) { return each.name == options.fleet.node; });
+  const auto node = std::ranges::find(summary->nodes, options.fleet.node, &fleet::FleetNode::name);
   if (node == summary->nodes.end()) {
     return session.Refuse(absl::StrCat("node ", options.fleet.node, " not found below ",
                                        options.fleet.prefix, "/nodes/ and ",

@@ -82,9 +82,7 @@ std::string FindingsText(const std::vector<MigrationFinding>& findings) {
 
 std::string FindingsJson(const std::vector<MigrationFinding>& findings) {
   using Json = nlohmann::ordered_json;
-  const bool attention =
-      std::any_of(findings.begin(), findings.end(),
-                  [](const MigrationFinding& finding) { return finding.attention; });
+  const bool attention = std::ranges::any_of(findings, &MigrationFinding::attention);
   Json json = {{"attention", attention}, {"findings", Json::array()}};
   for (const MigrationFinding& finding : findings) {
     json["findings"].push_back({{"level", finding.attention ? "attention" : "note"},
@@ -101,9 +99,7 @@ ExitCode RunMigrateCheck(const Options& options, Session& session) {
   const std::vector<MigrationFinding> findings = JudgeMigration(facts);
   session.out << (options.output == OutputFormat::kJson ? FindingsJson(findings)
                                                         : FindingsText(findings));
-  const bool attention =
-      std::any_of(findings.begin(), findings.end(),
-                  [](const MigrationFinding& finding) { return finding.attention; });
+  const bool attention = std::ranges::any_of(findings, &MigrationFinding::attention);
   return attention ? ExitCode::kAttention : ExitCode::kOk;
 }
 

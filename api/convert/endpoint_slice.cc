@@ -213,9 +213,7 @@ class AddressPlaces {
   // endpoints, and the caller must append an endpoint with the address.
   size_t FindOrAdd(const IpAddress& address) {
     if (!few_) return places_.try_emplace(address, endpoints_.size()).first->second;
-    const auto found =
-        std::find_if(endpoints_.begin(), endpoints_.end(),
-                     [&](const proxy::Endpoint& endpoint) { return endpoint.address == address; });
+    const auto found = std::ranges::find(endpoints_, address, &proxy::Endpoint::address);
     return static_cast<size_t>(found - endpoints_.begin());
   }
 

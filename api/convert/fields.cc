@@ -50,8 +50,7 @@ constexpr auto kInLabel = [] {
 // Does not check the length, because Kubernetes limits only the total length of a subdomain.
 bool IsLabelText(std::string_view text) {
   return !text.empty() && IsLowerAlnum(text.front()) && IsLowerAlnum(text.back()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return kInLabel[static_cast<unsigned char>(c)]; });
+         std::ranges::all_of(text, [](char c) { return kInLabel[static_cast<unsigned char>(c)]; });
 }
 
 // Kubernetes requires subdomains (IsDNS1123Subdomain) as names of all kinds except Services.

@@ -77,8 +77,7 @@ const MessageRules& AddRules(const Descriptor& type, RulesByType& known) {
                       .unused = field.name() == "zone",
                       .message = message ? &AddRules(*field.message_type(), known) : nullptr});
   }
-  std::sort(fields.begin(), fields.end(),
-            [](const FieldRule& a, const FieldRule& b) { return a.number < b.number; });
+  std::ranges::sort(fields, {}, &FieldRule::number);
   return entry->second;
 }
 

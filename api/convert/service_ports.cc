@@ -145,9 +145,7 @@ void ConvertEndPorts(const v1::ObjectMeta& metadata, PortsSeen& seen, proxy::Ser
 constexpr size_t kMaxPortsTimesAddresses = 65'536;
 
 size_t CountOfFamily(const std::vector<IpAddress>& addresses, Family family) {
-  return static_cast<size_t>(
-      std::count_if(addresses.begin(), addresses.end(),
-                    [family](const IpAddress& address) { return address.family() == family; }));
+  return static_cast<size_t>(std::ranges::count(addresses, family, &IpAddress::family));
 }
 
 // Counts an address with several roles once, because such an address has one map element per port.

@@ -58,9 +58,8 @@ bool IsForbidden(int error) {
 nft::TableSpecs TablesWithOneHash(const proxy::RulesetOptions& ruleset) {
   nft::TableSpecs tables = proxy::MakeTables(ruleset);
   for (nft::TableSpec& table : tables) {
-    const auto hash = std::find_if(table.rules.begin(), table.rules.end(), [](const auto& rule) {
-      return rule.chain.starts_with("hash-");
-    });
+    const auto hash = std::ranges::find_if(
+        table.rules, [](const auto& rule) { return rule.chain.starts_with("hash-"); });
     table.rules = {*hash};
     std::erase_if(table.chains, [&](const nft::ChainSpec& chain) {
       return chain.name != table.rules.front().chain;
@@ -142,9 +141,8 @@ void DropHashPicksIfUnsupported(proxy::RulesetOptions& ruleset) {
   const absl::StatusOr<std::vector<nft::MissingFeature>> missing =
       nft::FindMissingFeatures(TablesWithOneHash(ruleset));
   if (!missing.ok()) return;  // The preflight checks report this error.
-  const bool unsupported =
-      std::any_of(missing->begin(), missing->end(),
-                  [](const nft::MissingFeature& feature) { return feature.module == "nft_hash"; });
+  const bool unsupported = std::ranges::any_of(
+      *missing, [](const nft::MissingFeature& feature) { return feature.module == "nft_hash"; });
   if (!unsupported) return;
   ruleset.hash_picks = false;
   spdlog::warn(

@@ -160,8 +160,7 @@ absl::Status Server::StartScreen(const ListenOptions& options, bool has_tcp) {
 
 absl::Status Server::StartListener(const ListenOptions& options,
                                    const std::vector<ListenAddress>& addresses) {
-  const auto tcp =
-      std::find_if_not(addresses.begin(), addresses.end(), std::mem_fn(&ListenAddress::is_unix));
+  const auto tcp = std::ranges::find_if_not(addresses, std::mem_fn(&ListenAddress::is_unix));
   if (tcp != addresses.end() && options.insecure) {
     spdlog::warn("--insecure: any client can read all Services and endpoints address={}",
                  LogValue("tcp://" + tcp->text));

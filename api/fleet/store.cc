@@ -320,8 +320,7 @@ std::vector<Change> Store::Differences(const Versions& desired, bool prune) cons
   for (const auto& [key, version] : stored_) {
     if (prune && !desired.contains(key)) changes.push_back({What::kRemove, key, version});
   }
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return OrderOf(a) < OrderOf(b); });
+  std::ranges::sort(changes, {}, OrderOf);
   return changes;
 }
 

@@ -235,8 +235,7 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<WatchStream> watcher,
                                         " watchers at a time; stream rejected");
   }
   const uint32_t share = std::max(limit / 4, 1u);
-  const auto used = std::count_if(watchers_.begin(), watchers_.end(),
-                                  [&](const Joined& joined) { return joined.peer == peer; });
+  const auto used = std::ranges::count(watchers_, peer, &Joined::peer);
   if (used >= static_cast<int64_t>(share)) {
     return absl::ResourceExhaustedError("no more than " + std::to_string(share) +
                                         " watchers of one client at a time, a quarter of "
@@ -251,9 +250,8 @@ absl::StatusOr<uint64_t> WatchHub::Join(std::shared_ptr<WatchStream> watcher,
 void WatchHub::Leave(const WatchStream& watcher) {
   std::shared_ptr<WatchStream> last;  // Possibly the last reference, destroyed without the lock.
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(watchers_.begin(), watchers_.end(), [&](const Joined& joined) {
-    return joined.watcher.get() == &watcher;
-  });
+  const auto found = std::ranges::find_if(
+      watchers_, [&](const Joined& joined) { return joined.watcher.get() == &watcher; });
   if (found == watchers_.end()) return;
   last = std::move(found->watcher);
   watchers_.erase(found);

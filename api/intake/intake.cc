@@ -247,8 +247,7 @@ void FindingsBook::Add(const std::vector<proxy::Finding>& findings) {
     const auto same = [&](const proxy::Finding& other) {
       return other.field == finding.field && other.value == finding.value;
     };
-    if (reported.findings.size() < kMaxFindings &&
-        std::none_of(reported.findings.begin(), reported.findings.end(), same)) {
+    if (reported.findings.size() < kMaxFindings && std::ranges::none_of(reported.findings, same)) {
       reported.findings.push_back(finding);
     }
   }

@@ -108,8 +108,7 @@ bool TreeBuilder::End() {
 }
 
 bool TreeBuilder::Alias(int line, const std::string& anchor) {
-  if (std::any_of(open_.begin(), open_.end(),
-                  [&](const Open& open) { return open.anchor == anchor; })) {
+  if (std::ranges::any_of(open_, [&](const Open& open) { return open.anchor == anchor; })) {
     return Fail(line, "an alias must not refer to a value that contains the alias");
   }
   const auto target = anchors_.find(anchor);

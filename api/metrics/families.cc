@@ -23,8 +23,7 @@ Families::Families(const Catalogue& catalogue)
 }
 
 size_t Families::IndexOf(std::string_view name) const {
-  const auto found = std::find_if(catalogue_.begin(), catalogue_.end(),
-                                  [name](const Metric& metric) { return metric.name == name; });
+  const auto found = std::ranges::find(catalogue_, name, &Metric::name);
   assert(found != catalogue_.end());
   return static_cast<size_t>(found - catalogue_.begin());
 }

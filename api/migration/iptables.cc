@@ -145,8 +145,7 @@ bool DropsByDefault(const IptablesTable& table, std::string_view chain) {
 bool AcceptsTranslated(const IptablesTable& table, std::string_view chain) {
   const std::vector<std::string> rule = {
       "-A", std::string(chain), "-m", "conntrack", "--ctstate", "DNAT", "-j", "ACCEPT"};
-  return std::any_of(table.rules.begin(), table.rules.end(),
-                     [&](const IptablesRule& other) { return other.words == rule; });
+  return std::ranges::find(table.rules, rule, &IptablesRule::words) != table.rules.end();
 }
 
 std::string IptablesFlavour::ToString() const {

@@ -65,8 +65,7 @@ std::set<std::string_view> ReachedChains(const IptablesTable& table, std::string
 }
 
 bool HasRules(const IptablesTable& table, std::string_view chain) {
-  return std::any_of(table.rules.begin(), table.rules.end(),
-                     [&](const IptablesRule& rule) { return rule.chain() == chain; });
+  return std::ranges::find(table.rules, chain, &IptablesRule::chain) != table.rules.end();
 }
 
 class TablePlan {
@@ -223,9 +222,8 @@ std::vector<IpAddress> ClusterIps(const IptablesSave& save) {
   std::vector<IpAddress> addresses;
   for (const IptablesRule& rule : Nat(save).rules) {
     // The comment of the rule, such as "shop/web:http cluster IP".
-    const bool at_cluster_ip =
-        std::any_of(rule.words.begin(), rule.words.end(),
-                    [](const std::string& word) { return word.ends_with(" cluster IP"); });
+    const bool at_cluster_ip = std::ranges::any_of(
+        rule.words, [](const std::string& word) { return word.ends_with(" cluster IP"); });
     if (rule.chain() != "KUBE-SERVICES" || !at_cluster_ip) continue;
     const std::optional<IpPrefix> destination = IpPrefix::Parse(rule.value("-d"));
     if (destination) addresses.push_back(destination->address());

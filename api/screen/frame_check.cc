@@ -209,8 +209,7 @@ Offence FrameCheck::TakeReset(Clock::time_point now) {
 }
 
 FrameCheck::OpenStream* FrameCheck::Find(uint32_t id) {
-  const auto found =
-      std::find_if(open_.begin(), open_.end(), [&](const OpenStream& s) { return s.id == id; });
+  const auto found = std::ranges::find(open_, id, &OpenStream::id);
   return found == open_.end() ? nullptr : &*found;
 }
 

@@ -71,8 +71,7 @@ std::vector<Finding> Findings::Keep(std::map<Key, Reported> reported) {
     }
     for (const std::string& text : now.texts) {
       const bool known =
-          before != reported_.end() &&
-          std::count(before->second.texts.begin(), before->second.texts.end(), text) > 0;
+          before != reported_.end() && std::ranges::count(before->second.texts, text) > 0;
       if (known) continue;
       const auto& [kind, name_space, name] = key;
       fresh.push_back({kind, name_space, name, now.rejected, text});

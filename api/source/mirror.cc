@@ -157,9 +157,7 @@ void Mirror::Line(Resource resource, Objects::value_type& object) {
   waiting_.emplace_hint(waiting_.end(), last_turn_, std::pair(resource, &object));
 }
 
-bool Mirror::Complete() const {
-  return std::find(lists_.begin(), lists_.end(), 0u) == lists_.end();
-}
+bool Mirror::Complete() const { return std::ranges::find(lists_, 0u) == lists_.end(); }
 
 void Mirror::WakeUp() {
   if (!waiting_.empty() && Complete()) changed_.notify_all();
