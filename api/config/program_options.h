@@ -16,6 +16,14 @@ namespace svcmap::api {
 // and returns the exit code.
 std::optional<int> Parse(CLI::App& app, int argc, char** argv);
 
+// Parsed options of a program. After --help, --version or a usage error, the output or the error
+// was printed, and `exit` is the exit code.
+template <typename Options>
+struct Parsed {
+  Options options;
+  std::optional<int> exit;
+};
+
 // Prints each line of an error to stderr. Returns the exit code of usage errors.
 int UsageError(const char* program, const absl::Status& error);
 

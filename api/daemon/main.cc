@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
   svcmap::api::LogFatalErrors("svcmapd");
   // With few malloc arenas, threads reuse memory that other threads have freed.
   mallopt(M_ARENA_MAX, 2);
-  const svcmap::api::ParsedOptions parsed = svcmap::api::ParseDaemonOptions(argc, argv);
+  const auto parsed = svcmap::api::ParseDaemonOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::api::SetUpLog(parsed.options.verbosity);
   if (parsed.options.config) {

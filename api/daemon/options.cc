@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_join.h"
 #include "api/config/detect_local.h"
-#include "api/config/program_options.h"
 #include "api/convert/quote.h"
 #include "api/version/version.h"
 #include "nft/base/status.h"
@@ -67,8 +66,8 @@ void AddLimits(CLI::App& app, DaemonOptions& options) {
 
 }  // namespace
 
-ParsedOptions ParseDaemonOptions(int argc, char** argv) {
-  ParsedOptions parsed;
+Parsed<DaemonOptions> ParseDaemonOptions(int argc, char** argv) {
+  Parsed<DaemonOptions> parsed;
   DaemonOptions& options = parsed.options;
   DetectLocalFlags detect_local;
   proxy::RulesetOptions& ruleset = options.ruleset;

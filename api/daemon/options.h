@@ -6,6 +6,7 @@
 
 #include "api/access/access.h"
 #include "api/config/kube_proxy_config.h"
+#include "api/config/program_options.h"
 #include "api/grpc/push_limits.h"
 #include "api/health/bind_address.h"
 #include "proxy/node/nodeport_addresses.h"
@@ -48,13 +49,7 @@ struct DaemonOptions {
   bool init_only = false;
 };
 
-// Parses the command line. After --help, --version or a usage error, prints the output or the error
-// and sets `exit` to the exit code.
-struct ParsedOptions {
-  DaemonOptions options;
-  std::optional<int> exit;
-};
-ParsedOptions ParseDaemonOptions(int argc, char** argv);
+Parsed<DaemonOptions> ParseDaemonOptions(int argc, char** argv);
 
 // For --repeat-lookups (docs/decisions/0011): returns true if the kernel can miss a key of a map
 // while a commit replaces the data of the key. `release` is the output of `uname -r`. Linux 6.17

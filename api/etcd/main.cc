@@ -59,7 +59,7 @@ int Run(const ProgramOptions& options) {
 
 int main(int argc, char** argv) {
   svcmap::api::LogFatalErrors("svcmap-etcd");
-  const svcmap::etcd::ParsedOptions parsed = svcmap::etcd::ParseOptions(argc, argv);
+  const auto parsed = svcmap::etcd::ParseOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::source::SetUpProgram(parsed.options.verbosity);
   return svcmap::etcd::Run(parsed.options);

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "api/config/program_options.h"
 #include "api/convert/quote.h"
 #include "api/fleet/node_status.h"
 #include "api/version/version.h"
@@ -57,8 +56,8 @@ absl::Status Finish(const std::vector<std::string>& urls, int silence, int list_
 
 }  // namespace
 
-ParsedOptions ParseOptions(int argc, char** argv) {
-  ParsedOptions parsed;
+api::Parsed<ProgramOptions> ParseOptions(int argc, char** argv) {
+  api::Parsed<ProgramOptions> parsed;
   ProgramOptions& options = parsed.options;
   EtcdOptions& etcd = options.etcd;
   int silence = 30;

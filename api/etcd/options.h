@@ -1,10 +1,10 @@
 // Command-line options of svcmap-etcd, parsed and validated.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "api/config/program_options.h"
 #include "api/etcd/client.h"
 #include "api/source/program.h"
 
@@ -17,12 +17,6 @@ struct ProgramOptions : source::AgentOptions {
   std::string agent_address;  // tcp://HOST:PORT in the status, or empty.
 };
 
-// Parses the command line. After --help, --version or a usage error, prints the output or the error
-// and sets `exit` to the exit code.
-struct ParsedOptions {
-  ProgramOptions options;
-  std::optional<int> exit;
-};
-ParsedOptions ParseOptions(int argc, char** argv);
+api::Parsed<ProgramOptions> ParseOptions(int argc, char** argv);
 
 }  // namespace svcmap::etcd

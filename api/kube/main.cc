@@ -58,7 +58,7 @@ int Run(const KubeOptions& options) {
 
 int main(int argc, char** argv) {
   svcmap::api::LogFatalErrors("svcmap-kube");
-  const svcmap::kube::ParsedKubeOptions parsed = svcmap::kube::ParseKubeOptions(argc, argv);
+  const auto parsed = svcmap::kube::ParseKubeOptions(argc, argv);
   if (parsed.exit) return *parsed.exit;
   svcmap::source::SetUpProgram(parsed.options.verbosity);
   for (const std::string& finding : parsed.options.findings) spdlog::info("{}", finding);

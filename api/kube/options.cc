@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "api/config/program_options.h"
 #include "api/convert/quote.h"
 #include "api/version/version.h"
 #include "nft/base/status.h"
@@ -49,8 +48,8 @@ absl::Status CheckStartupTaint(const std::string& key) {
 
 }  // namespace
 
-ParsedKubeOptions ParseKubeOptions(int argc, char** argv) {
-  ParsedKubeOptions parsed;
+api::Parsed<KubeOptions> ParseKubeOptions(int argc, char** argv) {
+  api::Parsed<KubeOptions> parsed;
   KubeOptions& options = parsed.options;
   std::string config_path;
   std::string master_url;

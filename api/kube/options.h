@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "api/config/kube_proxy_config.h"
+#include "api/config/program_options.h"
 #include "api/kube/http/api_server.h"
 #include "api/kube/watch/list_watch.h"
 #include "api/kube/wire/resource.h"
@@ -25,13 +26,7 @@ struct KubeOptions : source::AgentOptions {
   std::vector<std::string> findings;  // Messages to log.
 };
 
-// Parses the command line. After --help, --version or a usage error, prints the output or the error
-// and sets `exit` to the exit code.
-struct ParsedKubeOptions {
-  KubeOptions options;
-  std::optional<int> exit;
-};
-ParsedKubeOptions ParseKubeOptions(int argc, char** argv);
+api::Parsed<KubeOptions> ParseKubeOptions(int argc, char** argv);
 
 // Uses kubeconfig and master, or the service account of the pod without both (S-290).
 absl::StatusOr<ApiServer> FindApiServer(const std::string& kubeconfig,

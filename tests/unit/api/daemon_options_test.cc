@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-ParsedOptions TryParse(std::vector<std::string> arguments) {
+Parsed<DaemonOptions> TryParse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "svcmapd");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -29,7 +29,7 @@ ParsedOptions TryParse(std::vector<std::string> arguments) {
 }
 
 DaemonOptions Parse(const std::vector<std::string>& arguments) {
-  const ParsedOptions parsed = TryParse(arguments);
+  const Parsed<DaemonOptions> parsed = TryParse(arguments);
   EXPECT_FALSE(parsed.exit.has_value());
   return parsed.options;
 }

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 const std::vector<std::string> kRequired = {"--etcd-endpoints", "http://a:2379", "--prefix", "/p"};
 
-ParsedOptions TryParse(std::vector<std::string> arguments) {
+api::Parsed<ProgramOptions> TryParse(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "svcmap-etcd");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -43,7 +43,7 @@ std::string Documentation() {
 }
 
 TEST(EtcdOptionsTest, Values) {
-  const ParsedOptions parsed =
+  const api::Parsed<ProgramOptions> parsed =
       TryParse({"--etcd-endpoints", "https://a:1,https://[::1]:2", "--etcd-ca", "/ca", "--prefix",
                 "/svcmap/v1/prod", "--node-name", "N1", "--silence", "8", "--list-delay", "0"});
   ASSERT_FALSE(parsed.exit.has_value());

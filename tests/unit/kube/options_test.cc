@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-ParsedKubeOptions TryParseKube(std::vector<std::string> arguments) {
+api::Parsed<KubeOptions> TryParseKube(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "svcmap-kube");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -25,7 +25,7 @@ ParsedKubeOptions TryParseKube(std::vector<std::string> arguments) {
 }
 
 KubeOptions ParseKube(const std::vector<std::string>& arguments) {
-  const ParsedKubeOptions parsed = TryParseKube(arguments);
+  const api::Parsed<KubeOptions> parsed = TryParseKube(arguments);
   EXPECT_FALSE(parsed.exit.has_value());
   return parsed.options;
 }
