@@ -1,25 +1,20 @@
-// Chooses the next request to etcd, based on the previous results, and updates the mirror. Contains
-// no clock, thread or connection.
+// Chooses the next request to etcd, based on the previous results, and updates the mirror
+// (docs/fleet.md#consistency-and-operation). Contains no clock, thread or connection.
 //
-//     [list] --all pages--> [watch] --ended, failed, gap, silence--> [check] --nothing missed-->
-//     [watch]
-//       ^                                                               |
-//       +--------- other history, compacted, too far behind, gap -------+
+//     [list] -- all pages --> [watch] -- ended, failed, gap, silence --> [check]
+//        ^                       ^                                        |   |
+//        |                       +------------ nothing missed ------------+   |
+//        +--------- other history, compacted, too far behind, gap ------------+
 //
-// Never trusts a watch: each transaction increases the sequence number in the head (schema.h), and
-// the writer writes the head every 10 s.
 // - Saved state: the mirror contains the objects of one revision, and `saved_` its head.
 // - Check: reads the newest head, and the head as of the saved revision. If the nonce of the latter
-//   differs from the saved nonce, etcd was restored from a backup, and its revisions belong to
-//   another history. If the saved revision was compacted or does not exist yet, this cannot be
-//   checked. In both cases, all objects are listed.
-// - Differences: otherwise, the watch resumes at the saved revision if at most kMaxBehind
-//   transactions are missing and no event was lost. If not, the keys are listed, and the values of
-//   only those keys that have changed since the saved revision. etcd needs much memory for watches
-//   that resume far behind.
+//   differs from the saved nonce, etcd has another history. If the saved revision was compacted or
+//   does not exist yet, this cannot be checked. In both cases, all objects are listed.
+// - Otherwise, the watch resumes at the saved revision if at most kMaxBehind transactions are
+//   missing and no event was lost, because etcd needs much memory for watches that resume far
+//   behind.
 // - A list is complete if all pages have the revision of the first page. If this revision is
 //   compacted meanwhile, the list starts again.
-// - Repeated lists start after a random delay, because all nodes may need them at the same time.
 #pragma once
 
 #include <chrono>

@@ -1,15 +1,6 @@
-// Decides when svcmap-etcd writes the status of the node to etcd. Contains no clock, thread or
-// connection.
-//
-// A write is due in three cases:
-// - `healthy`, `rejected`, `held` or `agent` has changed, and this process has written no status
-// for
-//   kChangeInterval.
-// - A period of kPeriod has ended. The first period ends at a random time. The write is omitted if
-//   the last write took place less than half of kPeriod before.
-// - A request for the status (fleet::Ask) must be answered. When svcmapd has acknowledged the seq
-//   of the request, the answer becomes due at a random time within the window of the request. Any
-//   write after this acknowledgement answers the request.
+// Decides when svcmap-etcd writes the status of the node to etcd
+// (docs/fleet.md#state-of-the-fleet). Any write after svcmapd has acknowledged the seq of a request
+// answers this request. Contains no clock, thread or connection.
 #pragma once
 
 #include <chrono>
