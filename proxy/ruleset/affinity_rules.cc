@@ -117,15 +117,16 @@ void AddAffinityRules(Family family, std::span<const uint32_t> timers,
   // old rule would then miss the elements of this set (Linux 6.18).
   const IpAddress not_kind = StickyPattern(family, 0, static_cast<uint8_t>(~kStickyKindMask));
   for (const bool local : {false, true}) {
-    for (uint8_t timer = 0; timer < timers.size(); ++timer) {
+    for (uint8_t timer = 1; timer < timers.size(); ++timer) {
       const uint8_t byte = StickyByte(DispatchKind::kInternal, {timer, local});
       rules.In("stick")
           .DestinationIs(not_kind, StickyPattern(family, 0, byte))
           .Goto(TimerChain("stick", local, timers[timer]));
     }
   }
-  // The commit that adds a timeout also adds descriptors with its number. A packet that still
-  // evaluates the previous rules can read such a descriptor, and uses the first timeout instead.
+  // The other descriptors use the first timeout. The commit that adds a timeout also adds
+  // descriptors with its number, and a packet that still evaluates the previous rules can read
+  // them.
   const uint8_t is_local = StickyByte(DispatchKind::kInternal, {0, true});
   rules.In("stick")
       .DestinationIs(StickyPattern(family, 0, is_local), StickyPattern(family, 0, is_local))

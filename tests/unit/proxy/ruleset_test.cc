@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 
@@ -181,6 +184,51 @@ TEST(TableTest, LookupsOfDescriptorsAreRepeatedOnRequest) {
     EXPECT_EQ(count, 1) << rule;
     EXPECT_EQ(twice.at(rule), 2) << rule;
   }
+}
+
+// Returns how many chains a kernel visits that follows every path from the base chains.
+int64_t VisitedChains(const nft::TableSpec& table) {
+  std::map<std::string, std::vector<std::string>> next;  // Targets of the rules of a chain.
+  for (const nft::RuleSpec& rule : table.rules) {
+    for (const nft::Expr& expr : rule.exprs) {
+      const auto* verdict = std::get_if<nft::Verdict>(&expr);
+      if (verdict && !verdict->chain.empty()) next[rule.chain].push_back(verdict->chain);
+    }
+    for (const nft::AnonymousSet& set : rule.sets) {
+      for (const auto& entry : set.entries) {
+        if (!entry.goto_chain.empty()) next[rule.chain].push_back(entry.goto_chain);
+      }
+    }
+  }
+  std::map<std::string, int64_t> visited;
+  const std::function<int64_t(const std::string&)> visits = [&](const std::string& chain) {
+    int64_t& sum = visited[chain];
+    if (sum > 0) return sum;
+    int64_t count = 1;
+    for (const std::string& target : next[chain]) count += visits(target);
+    return visited[chain] = count;
+  };
+  int64_t sum = 0;
+  for (const nft::ChainSpec& chain : table.chains) {
+    if (chain.base) sum += visits(chain.name);
+  }
+  return sum;
+}
+
+// Kernels such as 5.10 validate a chain again for each path to it. They are also the kernels with
+// repeated lookups. docs/operations.md states these numbers.
+TEST(TableTest, OldKernelsFollowALimitedNumberOfPaths) {
+  const auto visits = [](const RulesetOptions& options, std::span<const uint32_t> timers) {
+    return VisitedChains(MakeTable(Family::kIpv4, options, timers));
+  };
+  std::vector<uint32_t> timers(kMaxTimers);
+  std::iota(timers.begin(), timers.end(), 1);
+  const std::span<const uint32_t> one(timers.data(), 1);
+  EXPECT_LE(visits({.repeat_lookups = false}, one), 120'000);
+  EXPECT_LE(visits({.repeat_lookups = true}, one), 620'000);
+  EXPECT_LE(visits({.repeat_lookups = true}, timers), 19'000'000);
+  EXPECT_LE(visits({.repeat_lookups = true, .port_ranges = true}, one), 3'500'000);
+  EXPECT_LE(visits({.repeat_lookups = true, .port_ranges = true}, timers), 107'000'000);
 }
 
 // The kernel rejects the deletion of a set that a rule uses.
