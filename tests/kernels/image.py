@@ -14,7 +14,7 @@ TOP = HERE.parents[1]
 
 # Programs that the tests and the guest's scripts run.
 PROGRAMS = """bash sh nft ip tc ss ethtool ipvsadm kmod setpriv unshare nsenter sysctl timeout tail env sleep
-  cat grep sed sort tar iptables-nft iptables-legacy iptables-nft-save iptables-legacy-save
+  cat comm grep sed sort tar iptables-nft iptables-legacy iptables-nft-save iptables-legacy-save
   iptables-nft-restore iptables-legacy-restore iptables-save iptables-restore iptables ip6tables
   ip6tables-nft-save ip6tables-legacy-save ip6tables-legacy ip6tables-nft ip6tables-restore
   ip6tables-nft-restore ip6tables-legacy-restore""".split()

@@ -245,14 +245,15 @@ TEST_P(DamageTest, S345_IsRepaired) {
 }
 
 // Commits of the agent continue during a thousand changes per second by another process. After the
-// last change, the agent reverts all of these changes.
+// last change, the agent reverts all of these changes. On a slow machine, fewer changes take the
+// same share of its processor. A thousand would interrupt each dump of a table.
 TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
-  constexpr int kChangesPerSecond = 1000;
+  const int changes_per_second = 1000 / SlowFactor();
   constexpr milliseconds kBetweenCommits{10};
   const std::chrono::seconds duration(NumberFromEnvironment("SVCMAP_STORM_SECONDS", 2));
   std::vector<double> own_ms;
   ASSERT_OK_AND_ASSIGN(const auto stream, agent().Push());
-  ASSERT_OK_AND_ASSIGN(const auto storm, ForeignStorm::Start(node().netns(), kChangesPerSecond));
+  ASSERT_OK_AND_ASSIGN(const auto storm, ForeignStorm::Start(node().netns(), changes_per_second));
   const auto start = steady_clock::now();
   for (int i = 0; steady_clock::now() < start + duration; ++i) {
     const auto sent = steady_clock::now();
@@ -276,7 +277,7 @@ TEST_F(ForeignChangeTest, AStormOfForeignChangesIsWeathered) {
             << " ms, longest " << own_ms.back() << " ms\n";
   // Both limits leave room for a busy machine. The longest commit follows a rewrite, whose duration
   // depends on the other load; below 100 commits, it is also the 99th percentile.
-  EXPECT_GT(changes.made(), 50 * duration.count()) << changes.ToString();
+  EXPECT_GT(changes.made(), changes_per_second / 20 * duration.count()) << changes.ToString();
   EXPECT_LT(p50, OnThisMachine(500));
 }
 
