@@ -322,9 +322,9 @@ void Agent::Stop() {
   StartExitGuard();
   if (loop_) loop_->Stop();  // Answers pending batches, so that the gRPC server can close streams.
   changes_.GoTo(nullptr);    // The kernel's monitor outlives the loop.
-  cleaner_.Stop();
   watches_.End();
   if (disk_ != nullptr) disk_->Stop();
+  cleaner_.Stop();  // Can wait for the end of a dump.
 }
 
 void Agent::OnSync(const proxy::SyncResult& result, const proxy::LoopStatus& status) {

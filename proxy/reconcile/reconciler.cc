@@ -325,11 +325,9 @@ void Reconciler::SaveObjects(uint64_t revision) {
   if (batch.everything) {
     outdated_ = false;
     keys.clear();
-    store_.ForEachObject([&](Kind kind, const std::string& key) { keys.emplace_back(kind, key); });
+    store_.ForEachObject([&](Kind kind, const std::string& key) { keys.emplace(kind, key); });
   }
-  // Sorted like the index of the database, so that fewer of its pages are read and written.
-  std::sort(keys.begin(), keys.end());
-  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  // In the order of the database's index, so that fewer of its pages are read and written.
   for (const auto& [kind, key] : keys) {
     const Change stored = store_.Stored(kind, key);
     SavedObject& object = batch.objects.emplace_back();

@@ -281,7 +281,7 @@ void Store::Touch(const Change& change, const std::string* before, const std::st
   };
   count(before, uint64_t{0} - 1);
   count(after, 1);
-  progress_.touched.emplace_back(change.kind, change.key);
+  progress_.touched.emplace(change.kind, change.key);
 }
 
 Change Store::Stored(Kind kind, const std::string& key) const {

@@ -153,8 +153,8 @@ class Store {
   void BeginTrial();
   void EndTrial();
 
-  // Returns the objects that have changed since the previous call, possibly with duplicates.
-  std::vector<std::pair<Kind, std::string>> TakeTouched() {
+  // Returns the objects that have changed since the previous call.
+  absl::btree_set<std::pair<Kind, std::string>> TakeTouched() {
     return std::exchange(progress_.touched, {});
   }
   // Returns the token of all stored objects.
@@ -226,7 +226,7 @@ class Store {
   struct Progress {
     uint64_t node_version = 0;
     StateToken token = {};
-    std::vector<std::pair<Kind, std::string>> touched;
+    absl::btree_set<std::pair<Kind, std::string>> touched;
     DirtyServices dirty;
     absl::flat_hash_map<std::string, ServiceMoves> moves;  // Moves of dirty Services.
     size_t added = 0;                                      // Number of added addresses in `moves`.
