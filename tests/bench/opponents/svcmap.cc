@@ -16,6 +16,7 @@
 
 #include "nft/base/status.h"
 #include "svcmap/v1/control.grpc.pb.h"
+#include "tests/support/environment.h"
 #include "tests/support/process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -109,7 +110,8 @@ class SvcmapProcess final : public Svcmap {
     if (!process.ok()) return process.status();
     process_ = *std::move(process);
     channel_ = grpc::CreateChannel("unix:" + Socket(), grpc::InsecureChannelCredentials());
-    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + kStartTimeout)) {
+    if (!channel_->WaitForConnected(std::chrono::system_clock::now() +
+                                    testing::OnThisMachine(kStartTimeout))) {
       return Broken("does not answer");
     }
     stub_ = v1::Control::NewStub(channel_);
